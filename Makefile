@@ -1,0 +1,49 @@
+# whet: `make demo` and `make test` do all the set-up on a fresh machine.
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+NATIVE := $(shell find native -type f 2>/dev/null)
+TEST_WORKERS ?= 2
+
+.PHONY: help setup system demo test bench lint format clean
+
+help: ## this list
+	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
+
+setup: $(VENV)/.native ## .venv with the package in it, editable; run again after a C++ change
+
+$(VENV)/.deps: pyproject.toml
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check 'scikit-build-core>=0.10' 'nanobind>=2.4' 'cmake>=3.18' ninja
+	touch $@
+
+$(VENV)/.native: $(VENV)/.deps $(NATIVE)
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[test,lint]'
+	touch $@
+
+system: ## compilers, driver and browser that the tests use, where they may be installed
+	@tools/install-system
+
+demo: setup ## gate, time and judge the MSM variants on this machine; leaves report.html
+	$(BIN)/whet ab msm plain pippenger pippenger:glv=true --n 2^10 --quick --report report.html
+
+test: system setup lint ## everything that must hold
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
+
+bench: setup ## growth and ratio tables of every engine
+	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+lint: setup ## ruff, mypy, clang-format, layers
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	git ls-files 'native/*.cpp' 'native/*.hpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
+
+format: setup ## rewrite sources in the house format
+	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
+	git ls-files 'native/*.cpp' 'native/*.hpp' | xargs -r $(BIN)/clang-format -i
+
+clean: ## remove what the targets above made
+	rm -rf $(VENV) build .cache report.html

@@ -1,0 +1,30 @@
+// The Python module whet._native: one submodule per native part, each bound in its own file.
+#include <nanobind/nanobind.h>
+
+namespace nb = nanobind;
+
+#ifdef WHET_BIND_field
+void bind_field(nb::module_& m);
+#endif
+#ifdef WHET_BIND_graph
+void bind_graph(nb::module_& m);
+#endif
+#ifdef WHET_BIND_msm
+void bind_msm(nb::module_& m);
+#endif
+
+NB_MODULE(_native, m) {
+    m.doc() = "Native core of whet";
+#ifdef WHET_BIND_field
+    auto field = m.def_submodule("field");
+    bind_field(field);
+#endif
+#ifdef WHET_BIND_graph
+    auto graph = m.def_submodule("graph");
+    bind_graph(graph);
+#endif
+#ifdef WHET_BIND_msm
+    auto msm = m.def_submodule("msm");
+    bind_msm(msm);
+#endif
+}

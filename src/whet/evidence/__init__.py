@@ -1,0 +1,1 @@
+"""How do we know: gate, trial, verdict, store, compare, report."""

@@ -1,0 +1,116 @@
+"""The records of a run: what the trial produces, the store keeps and the report shows. Plain data, no behaviour.
+
+`SCHEMA_VERSION` goes up whenever a field changes its meaning or goes; `docs/run.schema.json` is generated from here.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Any
+
+import msgspec
+
+from whet.protocol import Case
+
+SCHEMA_VERSION = 1
+
+
+class Outcome(StrEnum):
+    """The verdict on one candidate against the baseline."""
+
+    FASTER = "FASTER"
+    SLOWER = "SLOWER"
+    SAME = "SAME"
+    UNDECIDED = "UNDECIDED"
+    REFUSED = "REFUSED"
+
+
+class Sample(msgspec.Struct, frozen=True, kw_only=True):
+    """One timed repeat of one variant. Stored only when its gate is green."""
+
+    variant: str
+    round: int
+    order: int
+    seed: int
+    calls: int
+    wall_ns: int
+    cpu_ns: int
+    device_ns: int | None = None
+    check: str = "digest"
+    digest: str = ""
+
+
+class Failure(msgspec.Struct, frozen=True, kw_only=True):
+    """Why the gate is red: the smallest failing case found, and a command that fails again."""
+
+    reason: str
+    detail: str
+    case: Case
+    seed: int
+    fixed_seed: int
+    command: str
+    expected: dict[str, Any] = {}
+    got: dict[str, Any] = {}
+    inputs_path: str | None = None
+
+
+class Gate(msgspec.Struct, frozen=True, kw_only=True):
+    """Oracle against variant: green or red, and how often it was asked."""
+
+    variant: str
+    green: bool
+    full_checks: int
+    digest_checks: int
+    failure: Failure | None = None
+
+
+class Verdict(msgspec.Struct, frozen=True, kw_only=True):
+    """Candidate against baseline. `ratio` is candidate time / baseline time: below 1 is faster."""
+
+    candidate: str
+    baseline: str
+    outcome: Outcome
+    ratio: float | None = None
+    low: float | None = None
+    high: float | None = None
+    confidence: float = 0.99
+    effect: float = 0.02
+    clock: str = "wall"
+    reasons: list[str] = []
+
+
+class Warning(msgspec.Struct, frozen=True, kw_only=True):
+    """One thing a reader should know before believing the numbers."""
+
+    kind: str
+    seen: str
+    why: str
+    advice: str
+
+
+class Run(msgspec.Struct, frozen=True, kw_only=True):
+    """Everything above, with its environment."""
+
+    id: str
+    schema_version: int = SCHEMA_VERSION
+    created: str
+    engine: str
+    engine_ref: str
+    engine_sha256: str
+    command: str
+    case: Case
+    device: str
+    seed: int
+    fixed_seed: int
+    budget: str
+    baseline: str
+    variants: list[str]
+    gates: list[Gate]
+    samples: list[Sample]
+    verdicts: list[Verdict]
+    warnings: list[Warning]
+    environment: dict[str, Any]
+    stopped: str
+    elapsed_s: float
+    regions: dict[str, Any] = {}
+    memory: dict[str, Any] = {}

@@ -1,0 +1,1 @@
+"""A task-graph runtime: readiness by polling completion bytes."""

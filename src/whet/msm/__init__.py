@@ -1,0 +1,1 @@
+"""BN254 G1 multi-scalar multiplication."""

@@ -1,0 +1,230 @@
+"""What an engine says about itself, so that one gate, one trial and one report serve every kernel.
+
+An engine subclasses `Engine` and fills in six methods; it imports nothing of the evidence layer. The runner owns every
+buffer: it allocates outputs (poisoned, between guard words), refills inputs in place from a fresh seed before each repeat
+and asks the oracle in another process. A variant therefore only reads `inputs` and writes `outputs`.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar, Literal
+
+import msgspec
+import numpy.typing as npt
+
+from whet.errors import BadInput
+
+Array = npt.NDArray[Any]
+Arrays = Mapping[str, Array]
+KnobValue = int | bool | str
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """Sizes and an input profile. With a seed it names the very bytes of the inputs."""
+
+    sizes: dict[str, int]
+    profile: str = "random"
+
+    def __str__(self) -> str:
+        sizes = " ".join(f"{axis}={size}" for axis, size in self.sizes.items())
+        return f"{sizes} profile={self.profile}"
+
+
+@dataclass(frozen=True)
+class Knob:
+    """A typed parameter of a variant. `choices` or the inclusive range is checked before anything runs."""
+
+    name: str
+    default: KnobValue
+    choices: tuple[KnobValue, ...] | None = None
+    minimum: int | None = None
+    maximum: int | None = None
+    help: str = ""
+
+    def parse(self, text: str) -> KnobValue:
+        value: KnobValue = text
+        if isinstance(self.default, bool):
+            if text.lower() not in ("true", "false", "1", "0", "on", "off"):
+                raise self._bad(text)
+            value = text.lower() in ("true", "1", "on")
+        elif isinstance(self.default, int):
+            value = parse_size(text, what=f"knob {self.name}")
+        if self.choices is not None and value not in self.choices:
+            raise self._bad(text)
+        if isinstance(value, int) and not isinstance(value, bool):
+            below = self.minimum is not None and value < self.minimum
+            above = self.maximum is not None and value > self.maximum
+            if below or above:
+                raise self._bad(text)
+        return value
+
+    def _bad(self, text: str) -> BadInput:
+        if self.choices is not None:
+            allowed = ", ".join(str(choice).lower() for choice in self.choices)
+        elif isinstance(self.default, bool):
+            allowed = "true, false"
+        else:
+            allowed = f"{self.minimum} to {self.maximum}"
+        return BadInput(f"knob {self.name}={text!r} is not allowed", cure=f"allowed: {allowed}")
+
+
+class Variant(msgspec.Struct, frozen=True):
+    """One named way to compute, with every knob filled in. `str()` is the spelling users type."""
+
+    name: str
+    knobs: dict[str, KnobValue] = {}
+
+    def __str__(self) -> str:
+        if not self.knobs:
+            return self.name
+        spelled = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.knobs.items())
+        return f"{self.name}:{','.join(spelled)}"
+
+
+@dataclass(frozen=True)
+class VariantSpec:
+    """A variant on offer: its knobs, and the constraint between them (returns the complaint, or None)."""
+
+    name: str
+    summary: str
+    knobs: tuple[Knob, ...] = ()
+    constraint: Callable[[Mapping[str, KnobValue]], str | None] | None = None
+
+    def choose(self, given: Mapping[str, str]) -> Variant:
+        known = {knob.name: knob for knob in self.knobs}
+        for name in given:
+            if name not in known:
+                offer = ", ".join(known) or "none"
+                raise BadInput(f"variant {self.name} has no knob {name!r}", cure=f"knobs: {offer}")
+        knobs = {k.name: k.parse(given[k.name]) if k.name in given else k.default for k in self.knobs}
+        complaint = self.constraint(knobs) if self.constraint else None
+        if complaint:
+            raise BadInput(f"variant {self.name}: {complaint}", cure="change the knob it names")
+        return Variant(self.name, {name: knobs[name] for name in known if name in given})
+
+
+@dataclass(frozen=True)
+class Output:
+    """Shape and type of one output buffer."""
+
+    shape: tuple[int, ...]
+    dtype: npt.DTypeLike
+
+
+@dataclass(frozen=True)
+class Tolerance:
+    """Allowed distance |got - want| <= absolute + relative * |want|. Both zero means equal to the bit."""
+
+    relative: float = 0.0
+    absolute: float = 0.0
+
+    @property
+    def exact(self) -> bool:
+        return self.relative == 0.0 and self.absolute == 0.0
+
+
+Clock = Literal["wall", "device"]
+
+
+@dataclass(frozen=True)
+class MemoryRow:
+    """One buffer of a closed-form memory map."""
+
+    name: str
+    size_bytes: int
+    lifetime: str = "run"
+
+
+@dataclass
+class Timing:
+    """What a device clock said about the last run; an engine that has none leaves it None."""
+
+    device_ns: int | None = None
+    regions_ns: dict[str, int] = field(default_factory=dict)
+
+
+class Engine(ABC):
+    """Base of every engine, ours and yours."""
+
+    name: ClassVar[str]
+    tolerance: ClassVar[Tolerance] = Tolerance()
+    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+
+    @abstractmethod
+    def cases(self) -> Sequence[Case]:
+        """The cases worth trying, smallest first. The first one shows which axes and profiles exist."""
+
+    def profiles(self) -> Sequence[str]:
+        """The input profiles that `prepare` knows."""
+        return ("random",)
+
+    @abstractmethod
+    def variants(self) -> Sequence[VariantSpec]:
+        """What can be compared; the first one is the plain reference."""
+
+    @abstractmethod
+    def outputs(self, case: Case) -> Mapping[str, Output]:
+        """The buffers that a variant must fill completely."""
+
+    def fixed(self, case: Case, seed: int) -> dict[str, Array]:
+        """Inputs that stay the same over a whole trial, such as a point table. Deterministic in (case, seed)."""
+        return {}
+
+    @abstractmethod
+    def prepare(self, case: Case, seed: int) -> dict[str, Array]:
+        """Inputs that are new in every repeat. Deterministic in (case, seed)."""
+
+    def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Any:
+        """Untimed, once per trial and variant. It never sees the inputs of a repeat."""
+        return None
+
+    @abstractmethod
+    def run(self, variant: Variant, state: Any, inputs: Arrays, outputs: Arrays) -> None:
+        """The timed call. `inputs` holds `fixed` and `prepare` together; both must be left unchanged."""
+
+    @abstractmethod
+    def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
+        """The independent answer. Shares no code with the variants; called in another process on inputs made anew."""
+
+    def timing(self, state: Any) -> Timing | None:
+        """Device time of the last `run`, where the device has a clock of its own."""
+        return None
+
+    def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
+        """Closed-form sizes of everything a run allocates; empty where the engine does not promise one."""
+        return ()
+
+    def close(self, state: Any) -> None:
+        """Releases what `setup` made."""
+
+
+def parse_size(text: str, *, what: str = "size") -> int:
+    """Reads 4096, 2^12 or 4_096. Anything else is BadInput."""
+    base, caret, exponent = text.strip().partition("^")
+    try:
+        value = int(base) ** int(exponent) if caret else int(base)
+        if caret and int(exponent) < 0:
+            raise ValueError
+    except ValueError:
+        raise BadInput(f"{what} {text!r} is not a whole number", cure="write 4096 or 2^12") from None
+    return value
+
+
+def parse_variant(engine: Engine, text: str) -> Variant:
+    """Reads `name` or `name:knob=value,knob=value` against what the engine offers."""
+    name, _, rest = text.partition(":")
+    specs = {spec.name: spec for spec in engine.variants()}
+    if name not in specs:
+        raise BadInput(f"engine {engine.name} has no variant {name!r}", cure=f"variants: {', '.join(specs)}")
+    given: dict[str, str] = {}
+    for item in filter(None, rest.split(",")):
+        knob, equals, value = item.partition("=")
+        if not equals or not value:
+            raise BadInput(f"{item!r} in {text!r} is not knob=value", cure=f"write {name}:knob=value,...")
+        if knob in given:
+            raise BadInput(f"knob {knob} is given twice in {text!r}", cure="give it once")
+        given[knob] = value
+    return specs[name].choose(given)

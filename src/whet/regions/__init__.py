@@ -1,0 +1,1 @@
+"""Region tables: where the time goes, and whether the table can be believed."""

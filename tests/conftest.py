@@ -1,0 +1,52 @@
+"""Shared fixtures, and the closing count of what the suite tried.
+
+A test that tries many things says so with `tried("planted faults", 24)`; the totals are printed after the run and
+written to build/tried.json, from which docs/evidence.md is made.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PREFIX = "tried:"
+
+
+@pytest.fixture
+def tried(record_property):
+    """Counts things tried and found right, by kind."""
+
+    def count(kind: str, number: int = 1) -> None:
+        record_property(PREFIX + kind, number)
+
+    return count
+
+
+@pytest.fixture
+def shared_data() -> Path:
+    """Real data kept beside the project. Absent elsewhere: then the test says so and is skipped."""
+    folder = Path(os.environ.get("WHET_SHARED_DATA", ROOT.parent / "shared" / "data"))
+    if not folder.is_dir():
+        pytest.skip(f"no shared data at {folder}; set WHET_SHARED_DATA")
+    return folder
+
+
+def pytest_terminal_summary(terminalreporter):
+    totals: Counter[str] = Counter()
+    for report in terminalreporter.stats.get("passed", []):
+        for name, number in report.user_properties:
+            if name.startswith(PREFIX):
+                totals[name.removeprefix(PREFIX)] += number
+    if not totals:
+        return
+    terminalreporter.section("tried and found right")
+    for kind, number in sorted(totals.items()):
+        terminalreporter.write_line(f"{number:>12,}  {kind}")
+    target = ROOT / "build" / "tried.json"
+    target.parent.mkdir(exist_ok=True)
+    target.write_text(json.dumps(dict(sorted(totals.items())), indent=2) + "\n")

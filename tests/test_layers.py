@@ -1,0 +1,70 @@
+"""Layers import downwards only, and the vocabulary at the bottom imports nothing of ours."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+
+SOURCE = Path(__file__).parents[1] / "src" / "whet"
+
+# Higher numbers may import lower or equal ones. A package that is not listed fails the test until it is placed.
+RANK = {
+    "errors": 0,
+    "protocol": 0,
+    "_native": 0,
+    "graph": 1,
+    "gpu": 1,
+    "msm": 2,
+    "decode": 2,
+    "regions": 3,
+    "evidence": 3,
+    "lab": 4,
+    "cli": 5,
+}
+# Engines and substrates stand beside each other; the one knows nothing of the other.
+PEERS = [{"msm", "decode"}, {"graph", "gpu"}]
+
+
+def imports_of(path: Path) -> set[str]:
+    found = set()
+    for node in ast.walk(ast.parse(path.read_text())):
+        names = []
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom) and node.level == 0 and node.module:
+            names = [node.module]
+            if node.module == "whet":
+                names = [f"whet.{alias.name}" for alias in node.names]
+        found |= {name.split(".")[1] for name in names if name.startswith("whet.")}
+    return found
+
+
+def violations(owner: str, imported: set[str]) -> list[str]:
+    bad = [name for name in imported if RANK[name] > RANK[owner]]
+    bad += [name for pair in PEERS if owner in pair for name in imported & (pair - {owner})]
+    return bad
+
+
+def test_layers_import_downwards_only():
+    complaints = []
+    for path in SOURCE.rglob("*.py"):
+        owner = path.relative_to(SOURCE).parts[0].removesuffix(".py")
+        if owner == "__init__":
+            continue
+        complaints += [f"{path.name}: {owner} imports {bad}" for bad in violations(owner, imports_of(path))]
+    assert not complaints
+
+
+def test_an_upward_import_is_caught(tmp_path):
+    planted = tmp_path / "planted.py"
+    planted.write_text("from whet.evidence.gate import Gate\nfrom whet import cli\n")
+    assert sorted(violations("msm", imports_of(planted))) == ["cli", "evidence"]
+
+
+def test_native_core_does_not_know_python():
+    native = SOURCE.parents[1] / "native"
+    for path in [*native.rglob("*.hpp"), *native.rglob("*.cpp")]:
+        if "bind" in path.relative_to(native).parts:
+            continue
+        text = path.read_text()
+        assert "nanobind" not in text and "Python.h" not in text, path
