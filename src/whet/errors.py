@@ -1,4 +1,4 @@
-"""Every error that whet raises on purpose. Each names a cause and a cure; the command line prints both, never a traceback.
+"""Every error that whet raises on purpose. Each names a cause and a cure; the command line prints both.
 
 Exit codes live here as well, because an error and the code a script sees for it are one decision.
 """

@@ -1,8 +1,8 @@
 """What an engine says about itself, so that one gate, one trial and one report serve every kernel.
 
-An engine subclasses `Engine` and fills in six methods; it imports nothing of the evidence layer. The runner owns every
-buffer: it allocates outputs (poisoned, between guard words), refills inputs in place from a fresh seed before each repeat
-and asks the oracle in another process. A variant therefore only reads `inputs` and writes `outputs`.
+An engine subclasses `Engine` and fills in six methods; it imports nothing of the evidence layer. The runner owns
+every buffer: it allocates outputs (poisoned, between guard words), refills inputs in place from a fresh seed before
+each repeat and asks the oracle in another process. A variant only reads `inputs` and writes `outputs`.
 """
 
 from __future__ import annotations
