@@ -17,6 +17,9 @@ class ExitCode(IntEnum):
     REFUSED = 3
     ENVIRONMENT = 4
     USAGE = 64
+    INTERNAL = 70
+    INTERRUPTED = 130
+    PIPE_CLOSED = 141
 
 
 class WhetError(Exception):
