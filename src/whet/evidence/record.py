@@ -114,3 +114,20 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     regions: dict[str, Any] = {}
     memory: dict[str, Any] = {}
+
+
+class Decision(msgspec.Struct, frozen=True, kw_only=True):
+    """What a person chose to ship, and why. Kept beside the run, never inside it: the verdict stays the tool's own."""
+
+    run_id: str
+    decided: str
+    ship: str
+    because: str
+
+
+class Export(msgspec.Struct, frozen=True, kw_only=True):
+    """What leaves whet as JSON: runs whole, and what people decided about them."""
+
+    schema_version: int = SCHEMA_VERSION
+    runs: list[Run]
+    decisions: list[Decision] = []

@@ -1,0 +1,136 @@
+"""Runs made from a seed alone: no clock, no engine. The store, compare and report tests all feed on them."""
+
+from __future__ import annotations
+
+import random
+import statistics
+
+from whet.evidence.record import Failure, Gate, Outcome, Run, Sample, Verdict, Warning
+from whet.protocol import Case
+
+NAMES = (
+    "plain",
+    "pippenger",
+    "pippenger:glv=true",
+    "pippenger:glv=true,c=13",
+    "walker:scratch=private,tpb=128,unroll=4,layout=interleaved",
+    "coop:g=1",
+    "coop:g=2",
+    "coop:g=4",
+    "graph:polling",
+    "graph:stealing",
+    "walker:tpb=256",
+    "walker:tpb=512",
+)
+ENVIRONMENT = {
+    "cpu": {"model": "Scripted CPU @ 1.00GHz", "cores": 4, "flags": ["avx2"], "governor": "performance"},
+    "os": {"system": "Linux", "kernel": "6.1.0"},
+    "python": {"version": "3.11.7"},
+    "packages": {"numpy": "2.0.0"},
+    "git": {"commit": "0123456789abcdef", "dirty": False},
+}
+NOISY = Warning(
+    kind="noisy", seen="samples spread 4 % around the median", why="other programs ran", advice="close them"
+)
+
+
+def scripted_run(
+    seed: int,
+    *,
+    variants: int = 3,
+    repeats: int = 20,
+    refused: tuple[int, ...] = (),
+    scale: float = 1.0,
+    engine: str = "msm",
+    warnings: int = 1,
+    device_clock: bool = False,
+) -> Run:
+    """A complete run. `refused` numbers the red variants; `scale` multiplies every time."""
+    rng = random.Random(seed)
+    names = list(NAMES[:variants])
+    case = Case(sizes={"n": 1024}, profile="random")
+    level_ns = [4_000_000 * scale * 0.8**i for i in range(variants)]
+    green = [i for i in range(variants) if i not in refused]
+    samples = [
+        Sample(
+            variant=names[i],
+            round=number,
+            order=order,
+            seed=rng.getrandbits(64),
+            calls=1,
+            wall_ns=(wall := int(level_ns[i] * (1 + abs(rng.gauss(0, 0.01)) + (0.2 if rng.random() < 0.03 else 0)))),
+            cpu_ns=int(wall * 0.99),
+            device_ns=wall // 2 if device_clock else None,
+            check="full" if number % 5 == 0 else "digest",
+            digest=f"{rng.getrandbits(64):016x}",
+        )
+        for number in range(repeats)
+        for order, i in enumerate(rng.sample(green, len(green)))
+    ]
+    gates = [
+        Gate(
+            variant=name,
+            green=i in green,
+            full_checks=4,
+            digest_checks=repeats,
+            failure=None if i in green else _why(case),
+        )
+        for i, name in enumerate(names)
+    ]
+    return Run(
+        id=f"{rng.getrandbits(48):012x}",
+        created=f"2026-03-{1 + seed % 28:02d}T12:{seed % 60:02d}:00+00:00",
+        engine=engine,
+        engine_ref=f"whet.{engine}",
+        engine_sha256=f"{rng.getrandbits(256):064x}",
+        command=f"whet ab {engine} {' '.join(names)} --n 2^10 --seed {seed}",
+        case=case,
+        device="cpu",
+        seed=seed,
+        fixed_seed=seed + 1,
+        budget="quick",
+        baseline=names[0],
+        variants=names,
+        gates=gates,
+        samples=samples,
+        verdicts=[_verdict(names, i, green, samples) for i in range(1, variants)],
+        warnings=[
+            Warning(
+                kind="noisy", seen="samples spread 4 % around the median", why="other programs ran", advice="close them"
+            )
+        ]
+        * warnings,
+        environment=ENVIRONMENT,
+        stopped="interval narrow enough",
+        elapsed_s=12.5,
+    )
+
+
+def _why(case: Case) -> Failure:
+    return Failure(
+        reason="wrong output",
+        detail="output x differs from the oracle at index 3",
+        case=case,
+        seed=7,
+        fixed_seed=8,
+        command="whet check msm pippenger --n 4 --seed 7",
+        expected={"x": [1, 2]},
+        got={"x": [1, 3]},
+    )
+
+
+def _verdict(names: list[str], i: int, green: list[int], samples: list[Sample]) -> Verdict:
+    if i not in green or 0 not in green:
+        return Verdict(candidate=names[i], baseline=names[0], outcome=Outcome.REFUSED, reasons=["the gate is red"])
+    median = [statistics.median(s.wall_ns for s in samples if s.variant == names[k]) for k in (i, 0)]
+    ratio = median[0] / median[1]
+    outcome = Outcome.FASTER if ratio < 0.98 else Outcome.SLOWER if ratio > 1.02 else Outcome.SAME
+    return Verdict(
+        candidate=names[i],
+        baseline=names[0],
+        outcome=outcome,
+        ratio=ratio,
+        low=ratio * 0.99,
+        high=ratio * 1.01,
+        reasons=[f"the whole interval lies {'below' if ratio < 1 else 'above'} 1"],
+    )
