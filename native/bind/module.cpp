@@ -6,6 +6,9 @@ namespace nb = nanobind;
 #ifdef WHET_BIND_field
 void bind_field(nb::module_& m);
 #endif
+#ifdef WHET_BIND_curve
+void bind_curve(nb::module_& m);
+#endif
 #ifdef WHET_BIND_graph
 void bind_graph(nb::module_& m);
 #endif
@@ -18,6 +21,10 @@ NB_MODULE(_native, m) {
 #ifdef WHET_BIND_field
     auto field = m.def_submodule("field");
     bind_field(field);
+#endif
+#ifdef WHET_BIND_curve
+    auto curve = m.def_submodule("curve");
+    bind_curve(curve);
 #endif
 #ifdef WHET_BIND_graph
     auto graph = m.def_submodule("graph");

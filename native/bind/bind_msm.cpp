@@ -1,0 +1,72 @@
+// whet._native.msm: the reference algorithms. Points as in whet._native.curve; scalars (n, 4) plain limbs, any integers
+// below 2^256. A result is ((8,) canonical limbs, work counters).
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <string>
+#include <vector>
+
+#include "bind/arrays.hpp"
+#include "curve/batch.hpp"
+#include "fault.hpp"
+#include "msm/reference.hpp"
+
+namespace nb = nanobind;
+using namespace whet;
+using namespace whet::bind;
+
+namespace {
+
+using Points = Rows<8>;
+using Scalars = Rows<4>;
+
+template <class Function>
+nb::tuple compute(const Points& points, const Scalars& scalars, Function&& function) {
+    const auto p = elements<G1Affine>(points);
+    const auto k = elements<Scalar256>(scalars);
+    require_same_length(p, k);
+    Output<Limbs<8>> out(1);
+    MsmWork work;
+    {
+        nb::gil_scoped_release unlocked;
+        const G1Jacobian sum = function(p, k, work);
+        const G1Affine result = WHET_FAULT(result_not_normalised) ? G1Affine{sum.x, sum.y} : sum.affine();
+        write_points({&result, 1}, out.span());
+    }
+    nb::dict counters;
+    counters["additions"] = work.additions;
+    counters["doublings"] = work.doublings;
+    counters["window_bits"] = work.window_bits;
+    counters["windows"] = work.windows;
+    return nb::make_tuple(out.release(), counters);
+}
+
+nb::tuple plain(const Points& points, const Scalars& scalars) { return compute(points, scalars, msm_plain); }
+
+nb::tuple pippenger(const Points& points, const Scalars& scalars, unsigned window_bits, bool glv) {
+    if (window_bits > max_window_bits) throw nb::value_error("window_bits is above 20");
+    return compute(points, scalars, [&](auto p, auto k, MsmWork& work) {
+        return msm_pippenger(p, k, {.window_bits = window_bits, .glv = glv}, work);
+    });
+}
+
+}  // namespace
+
+void bind_msm(nb::module_& m) {
+    m.def("plain", plain, nb::arg("points"), nb::arg("scalars"));
+    m.def("pippenger", pippenger, nb::arg("points"), nb::arg("scalars"), nb::arg("window_bits") = 0,
+          nb::arg("glv") = false);
+    m.attr("max_window_bits") = max_window_bits;
+#ifdef WHET_FAULTS
+    m.def("fault_names", [] {
+        return std::vector<std::string>{
+#define WHET_FAULT_ENTRY(name) #name,
+            WHET_FAULT_LIST(WHET_FAULT_ENTRY)
+#undef WHET_FAULT_ENTRY
+        };
+    });
+    m.def(
+        "plant_fault", [](int number) { active_fault = static_cast<Fault>(number); },
+        "Makes fault `number` (1 is the first name, 0 none) the active one.");
+#endif
+}
