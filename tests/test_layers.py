@@ -9,6 +9,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "whet"
 
 # Higher numbers may import lower or equal ones. A package that is not listed fails the test until it is placed.
 RANK = {
+    "__version__": 0,
     "errors": 0,
     "protocol": 0,
     "_native": 0,
@@ -20,6 +21,7 @@ RANK = {
     "evidence": 3,
     "lab": 4,
     "cli": 5,
+    "__main__": 5,
 }
 # Engines and substrates stand beside each other; the one knows nothing of the other.
 PEERS = [{"msm", "decode"}, {"graph", "gpu"}]

@@ -16,8 +16,17 @@ void bind_graph(nb::module_& m);
 void bind_msm(nb::module_& m);
 #endif
 
+#if defined(__clang__)
+#define WHET_COMPILER __VERSION__
+#elif defined(__GNUC__)
+#define WHET_COMPILER "GCC " __VERSION__
+#else
+#define WHET_COMPILER "unknown"
+#endif
+
 NB_MODULE(_native, m) {
     m.doc() = "Native core of whet";
+    m.attr("compiler") = WHET_COMPILER;
 #ifdef WHET_BIND_field
     auto field = m.def_submodule("field");
     bind_field(field);
