@@ -215,10 +215,15 @@ def parse_size(text: str, *, what: str = "size") -> int:
 
 def parse_variant(engine: Engine, text: str) -> Variant:
     """Reads `name` or `name:knob=value,knob=value` against what the engine offers."""
+    return choose_variant(engine.name, engine.variants(), text)
+
+
+def choose_variant(engine_name: str, offered: Sequence[VariantSpec], text: str) -> Variant:
+    """The same for callers that have the specs but no engine."""
     name, _, rest = text.partition(":")
-    specs = {spec.name: spec for spec in engine.variants()}
+    specs = {spec.name: spec for spec in offered}
     if name not in specs:
-        raise BadInput(f"engine {engine.name} has no variant {name!r}", cure=f"variants: {', '.join(specs)}")
+        raise BadInput(f"engine {engine_name} has no variant {name!r}", cure=f"variants: {', '.join(specs)}")
     given: dict[str, str] = {}
     for item in filter(None, rest.split(",")):
         knob, equals, value = item.partition("=")

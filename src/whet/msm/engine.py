@@ -1,0 +1,66 @@
+"""whet.msm as the gate and the trial see it: cases, variants, oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from whet._native import curve
+from whet.errors import BadInput
+from whet.msm import inputs as make
+from whet.msm.oracle import known_multiples
+from whet.msm.validate import read_points
+from whet.msm.variants import TABLE, Prepared, prepare
+from whet.protocol import Array, Arrays, Case, Engine, Output, Variant, VariantSpec
+
+MAX_N = 2**22
+
+
+class MsmEngine(Engine):
+    """S = sum s_i P_i. Points stay for a whole trial, scalars are new in every repeat."""
+
+    name: ClassVar[str] = "msm"
+
+    def cases(self) -> Sequence[Case]:
+        sizes = (0, 1, 2, 3, 7, 31, 32, 33, 255, 256, 257, 1024)
+        small = [Case(sizes={"n": n}) for n in sizes]
+        return small + [Case(sizes={"n": 97}, profile=profile) for profile in make.PROFILES[1:]]
+
+    def profiles(self) -> Sequence[str]:
+        return make.PROFILES
+
+    def variants(self) -> Sequence[VariantSpec]:
+        return [implementation.spec for implementation in TABLE.values() if implementation.usable()]
+
+    def outputs(self, case: Case) -> Mapping[str, Output]:
+        return {"point": Output((8,), np.uint64)}
+
+    def fixed(self, case: Case, seed: int) -> dict[str, Array]:
+        points = make.points_from_logs(make.logs(case.profile, _size(case), seed))
+        return {"points": curve.write_points(points)}
+
+    def prepare(self, case: Case, seed: int) -> dict[str, Array]:
+        return {"scalars": make.scalars(case.profile, _size(case), seed)}
+
+    def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Prepared:
+        return prepare(variant, read_points(fixed["points"]))
+
+    def run(self, variant: Variant, state: Prepared, inputs: Arrays, outputs: Arrays) -> None:
+        outputs["point"][:] = state.compute(inputs["scalars"], 0).limbs
+
+    def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
+        logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))
+        answer = known_multiples(logs, make.to_ints(inputs["scalars"]))
+        return {"point": np.frombuffer(answer.to_bytes(), np.uint64)}
+
+    def close(self, state: Prepared) -> None:
+        state.close()
+
+
+def _size(case: Case) -> int:
+    n = case.sizes.get("n", 0)
+    if set(case.sizes) != {"n"} or not 0 <= n <= MAX_N:
+        raise BadInput(f"msm has no case with {case}", cure=f"give one size n from 0 to {MAX_N}")
+    return n

@@ -1,0 +1,192 @@
+"""From whatever the caller has to the arrays that the native core reads: checked, aligned, contiguous, never modified.
+
+Accepted for points: uint8 arrays (n, 64) or anything with a buffer of n * 64 bytes, uint64 arrays (n, 8) of
+little-endian limbs, and sequences of `Point`, (x, y) or None (infinity). For scalars: the same with 32 bytes and 4
+limbs, and sequences of integers. An array that is not contiguous or not aligned is copied. Anything else is BadInput
+with the index of the first bad element.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Sequence
+from typing import Any, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from whet._native import curve
+from whet._native.field import fr
+from whet.errors import BadInput
+from whet.msm.point import POINT_BYTES, SCALAR_BYTES, Endian, P, Point
+
+Limbs: TypeAlias = npt.NDArray[np.uint64]
+PointsLike: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence["Point | tuple[int, int] | None"]
+ScalarsLike: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence[int]
+
+# Reasons of whet._native.curve, in its order.
+_DEFECTS = (
+    ("", ""),
+    ("has a coordinate that is not below p", "reduce coordinates modulo p, or check the endianness and form"),
+    ("is not on the curve y^2 = x^3 + 3", "check the endianness, the order x then y, and the Montgomery flag"),
+    ("has an x with no point above it", "check the endianness and the flag bits"),
+)
+
+
+def read_points(
+    points: PointsLike, *, endian: Endian = "little", montgomery: bool = False, check: bool = True
+) -> Limbs:
+    """(n, 8) limbs in Montgomery form. `check=False` leaves out the curve equation, not the range of coordinates."""
+    raw = _limbs(points, "points", POINT_BYTES, endian, _point_bytes)
+    limbs, index, reason = curve.read_points(raw, montgomery, check)
+    refuse_defect(index, reason)
+    return limbs  # type: ignore[no-any-return]
+
+
+def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
+    """(n, 4) plain limbs. Any integers below 2^256; in Montgomery form they must be below r."""
+    limbs = _limbs(scalars, "scalars", SCALAR_BYTES, endian, _scalar_bytes)
+    if not montgomery:
+        return limbs
+    index = fr.first_not_canonical(limbs)
+    if index >= 0:
+        raise BadInput(
+            f"scalar {index} is not below r, as the Montgomery form must be",
+            cure="reduce it, or leave out the Montgomery flag",
+            index=index,
+        )
+    return fr.from_montgomery(limbs)  # type: ignore[no-any-return]
+
+
+def refuse_defect(index: int, reason: int, *, what: str = "point") -> None:
+    """Turns the (index, reason) of the native checks into BadInput; reason 0 passes."""
+    if reason != 0:
+        cause, cure = _DEFECTS[reason]
+        raise BadInput(f"{what} {index} {cause}", cure=cure, index=index)
+
+
+def require_same_length(points: int, scalars: int) -> None:
+    if points != scalars:
+        raise BadInput(
+            f"{points} points but {scalars} scalars",
+            cure="give as many scalars as points; Engine.view takes a part of the points",
+            index=min(points, scalars),
+        )
+
+
+def _limbs(data: Any, what: str, width: int, endian: str, encode: Any) -> Limbs:
+    if endian not in ("little", "big"):
+        raise BadInput(f"endian={endian!r} is not known", cure='write "little" or "big"')
+    if isinstance(data, np.ndarray):
+        if data.dtype == np.uint64:
+            return _limb_array(data, what, width // 8, endian)
+        return _swap(_byte_array(data, what, width), width, endian)
+    if isinstance(data, str):
+        raise BadInput(f"{what} are text", cure=f"give {width} bytes each, or integers")
+    if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray, memoryview)):
+        return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
+    try:
+        view = memoryview(data)
+    except TypeError:
+        raise BadInput(
+            f"{what} of type {type(data).__name__} cannot be read",
+            cure="give a numpy array, a buffer of bytes, or a sequence of integers",
+        ) from None
+    if view.format not in ("B", "b", "c"):
+        raise BadInput(f"{what} are a buffer of format {view.format!r}, not of bytes", cure="give bytes")
+    flat = np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8)
+    return _swap(_byte_array(flat, what, width), width, endian)
+
+
+def _limb_array(data: npt.NDArray[Any], what: str, columns: int, endian: str) -> Limbs:
+    if data.ndim != 2 or data.shape[1] != columns:
+        raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=f"the shape must be (n, {columns})")
+    if endian != "little":
+        raise BadInput(
+            f"{what} are uint64 limbs, which have no byte order to choose",
+            cure="limbs go from low to high; leave endian out, or give bytes",
+        )
+    return np.require(data, np.uint64, ["C", "A"])
+
+
+def _byte_array(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[np.uint8]:
+    if data.dtype != np.uint8:
+        raise BadInput(f"{what} have dtype {data.dtype}", cure="give uint8 bytes or uint64 limbs in native byte order")
+    if data.ndim == 1:
+        if data.size % width:
+            raise BadInput(
+                f"{what}: {data.size} bytes are not a multiple of {width}; element {data.size // width} is cut short",
+                cure=f"give {width} bytes each",
+                index=data.size // width,
+            )
+        return data.reshape(-1, width)
+    if data.ndim != 2 or data.shape[1] != width:
+        raise BadInput(
+            f"{what} as uint8 have shape {data.shape}", cure=f"the shape must be (n, {width}) or (n * {width},)"
+        )
+    return data
+
+
+def _swap(data: npt.NDArray[np.uint8], width: int, endian: str) -> Limbs:
+    """Rows of 32-byte numbers to little-endian limbs; without a copy where the bytes already are."""
+    if endian == "big":
+        data = data.reshape(-1, 32)[:, ::-1].reshape(-1, width)
+    return np.require(np.ascontiguousarray(data).view(np.uint64), requirements=["C", "A"])
+
+
+def _point_bytes(points: Sequence[Any]) -> bytes:
+    return b"".join(_encode_point(index, point) for index, point in enumerate(points))
+
+
+def _encode_point(index: int, point: Any) -> bytes:
+    if point is None:
+        return bytes(POINT_BYTES)
+    if isinstance(point, Point):
+        pair: Any = (point.x, point.y)
+    elif isinstance(point, (tuple, list)) and len(point) == 2:
+        pair = point
+    else:
+        raise BadInput(
+            f"point {index} is {_shown(point)}, not a pair",
+            cure="give (x, y), a Point, or None for infinity",
+            index=index,
+        )
+    coordinates = []
+    for name, given in zip("xy", pair, strict=True):
+        value = _integer(given, f"{name} of point {index}", index)
+        if not 0 <= value < P:
+            raise BadInput(
+                f"{name} of point {index} is {'negative' if value < 0 else 'not below p'}",
+                cure="reduce coordinates modulo p",
+                index=index,
+            )
+        coordinates.append(value.to_bytes(32, "little"))
+    return b"".join(coordinates)
+
+
+def _scalar_bytes(scalars: Sequence[Any]) -> bytes:
+    encoded = []
+    for index, given in enumerate(scalars):
+        value = _integer(given, f"scalar {index}", index)
+        if not 0 <= value < 1 << 256:
+            raise BadInput(
+                f"scalar {index} is {'negative' if value < 0 else 'not below 2^256'}",
+                cure="reduce it modulo r",
+                index=index,
+            )
+        encoded.append(value.to_bytes(32, "little"))
+    return b"".join(encoded)
+
+
+def _integer(given: Any, what: str, index: int) -> int:
+    try:
+        return operator.index(given)
+    except TypeError:
+        raise BadInput(
+            f"{what} is {_shown(given)}, not an integer", cure="give a Python integer", index=index
+        ) from None
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) <= 40 else f"a {type(value).__name__}"

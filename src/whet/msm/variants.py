@@ -1,0 +1,106 @@
+"""The one table of ways to compute an MSM. The API, the engine under the gate and the command line all read it.
+
+A variant takes points once (`prepare`) and scalars many times (`Prepared.compute`). To add one, add an entry to
+`TABLE`; to make `variant="auto"` prefer it, put its name into `PREFERENCE`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from whet._native import msm as native
+from whet.msm.validate import Limbs
+from whet.protocol import Knob, KnobValue, Variant, VariantSpec, choose_variant
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The sum as (8,) canonical limbs, x then y, zeros for infinity; and what was done to get it."""
+
+    limbs: Limbs
+    work: Mapping[str, int] = field(default_factory=dict)
+
+
+class Prepared(Protocol):
+    """Points in the form that a variant wants. Safe to call from several threads at once."""
+
+    def compute(self, scalars: Limbs, offset: int) -> Answer:
+        """The sum of scalars[i] times point offset + i. Scalars are (m, 4) plain limbs, m within the points."""
+
+    def close(self) -> None:
+        """Releases what was prepared."""
+
+
+# (points in Montgomery form (n, 8), every knob, threads or None for the variant's own choice)
+Prepare = Callable[[Limbs, Mapping[str, KnobValue], int | None], Prepared]
+
+
+@dataclass(frozen=True)
+class Implementation:
+    """A variant on offer, how to make it, and whether this machine can run it."""
+
+    spec: VariantSpec
+    prepare: Prepare
+    usable: Callable[[], bool] = lambda: True
+
+
+class Reference:
+    """The portable algorithms: nothing prepared but the points themselves, one thread."""
+
+    def __init__(self, points: Limbs, compute: Callable[[Limbs, Limbs], tuple[Limbs, dict[str, int]]]) -> None:
+        self._points = points
+        self._compute = compute
+
+    def compute(self, scalars: Limbs, offset: int) -> Answer:
+        limbs, work = self._compute(self._points[offset : offset + len(scalars)], scalars)
+        return Answer(limbs.reshape(8), work)
+
+    def close(self) -> None:
+        pass
+
+
+def _plain(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
+    return Reference(points, native.plain)
+
+
+def _pippenger(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
+    c, glv = int(knobs["c"]), bool(knobs["glv"])
+    return Reference(points, lambda p, k: native.pippenger(p, k, c, glv))
+
+
+TABLE: dict[str, Implementation] = {
+    "plain": Implementation(
+        VariantSpec("plain", "one product at a time by double and add; the reference"),
+        _plain,
+    ),
+    "pippenger": Implementation(
+        VariantSpec(
+            "pippenger",
+            "buckets with signed windows, portable C++, one thread",
+            (
+                Knob("c", 0, minimum=0, maximum=native.max_window_bits, help="window bits; 0 is automatic"),
+                Knob("glv", False, help="split scalars with the endomorphism"),
+            ),
+        ),
+        _pippenger,
+    ),
+}
+
+# What "auto" means: the first of these that is in the table and usable here.
+PREFERENCE: list[str] = ["pippenger:glv=true"]
+
+
+def choose(text: str) -> Variant:
+    """Reads `name:knob=value,...` or "auto"."""
+    if text == "auto":
+        text = next(item for item in PREFERENCE if TABLE[item.partition(":")[0]].usable())
+    return choose_variant("msm", [implementation.spec for implementation in TABLE.values()], text)
+
+
+def prepare(variant: Variant, points: Limbs, threads: int | None = None) -> Prepared:
+    """Points in Montgomery form to something that computes; knobs that were not given take their defaults."""
+    implementation = TABLE[variant.name]
+    knobs = {knob.name: variant.knobs.get(knob.name, knob.default) for knob in implementation.spec.knobs}
+    return implementation.prepare(points, knobs, threads)
