@@ -1,0 +1,213 @@
+"""Where each worker's time went: pieces that regions explain, and holes that nothing explains.
+
+Time is counted once. A nested region lies inside its parent and adds nothing to it; a slot that keeps only the last
+trip of a loop adds nothing to the parent that summed all trips. A sum without a place in time is laid into the gap
+where its sample was seen, or into the widest gap.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from whet.regions.capture import Capture
+
+
+@dataclass(frozen=True)
+class Piece:
+    """`ticks` of one region within start..end; fewer ticks than the stretch is long means a loop or a sum."""
+
+    region: int
+    start: int
+    end: int
+    ticks: int
+    placed: bool = True
+
+    def within(self, start: int, end: int) -> float:
+        """The ticks that fall between two times, spread evenly over the stretch."""
+        length = self.end - self.start
+        if length == 0:
+            return 0.0
+        return self.ticks * max(0, min(end, self.end) - max(start, self.start)) / length
+
+
+@dataclass(frozen=True)
+class Hole:
+    """Time without a region, between two regions; equal neighbours mean inside a loop of that region."""
+
+    start: int
+    end: int
+    missing: int
+    after: int | None
+    before: int | None
+
+
+@dataclass(frozen=True)
+class WorkerTime:
+    """One row: its span, its pieces (all depths) and its holes."""
+
+    worker: int
+    first: int
+    last: int
+    roots: tuple[Piece, ...]
+    nested: tuple[Piece, ...]
+    holes: tuple[Hole, ...]
+
+    @property
+    def span(self) -> int:
+        return self.last - self.first
+
+    @property
+    def covered(self) -> int:
+        return sum(piece.ticks for piece in self.roots)
+
+    @property
+    def coverage(self) -> float:
+        return self.covered / self.span if self.span else 1.0
+
+
+@dataclass(frozen=True)
+class Account:
+    """All rows of a capture. Workers that wrote nothing are not among them."""
+
+    capture: Capture
+    rows: tuple[WorkerTime, ...]
+
+    @cached_property
+    def by_worker(self) -> dict[int, WorkerTime]:
+        return {row.worker: row for row in self.rows}
+
+    @property
+    def first(self) -> int:
+        return min(row.first for row in self.rows)
+
+    @property
+    def last(self) -> int:
+        return max(row.last for row in self.rows)
+
+    @property
+    def span(self) -> int:
+        """Ticks of the whole launch; of the middle repeat where rows are repeats."""
+        if self.capture.about.rows == "repeats":
+            return self.middle.span
+        return self.last - self.first
+
+    @property
+    def middle(self) -> WorkerTime:
+        return sorted(self.rows, key=lambda row: row.span)[len(self.rows) // 2]
+
+    @property
+    def coverage(self) -> float:
+        """Of the worst worker: one blind row is enough to hide a cost."""
+        return min(row.coverage for row in self.rows)
+
+    def self_ticks(self, worker: int, start: int, end: int) -> dict[int, float]:
+        """Ticks per region between two times, each counted in the innermost region that recorded it."""
+        row = self.by_worker[worker]
+        found: dict[int, float] = defaultdict(float)
+        for piece in (*row.roots, *row.nested):
+            found[piece.region] += piece.within(start, end)
+        for piece in row.nested:
+            parent = self.capture.schema.regions[piece.region].parent
+            if parent in found:
+                found[parent] = max(0.0, found[parent] - piece.within(start, end))
+        return dict(found)
+
+    def widest_holes(self) -> list[tuple[int | None, int | None, int, float]]:
+        """(after, before, workers, median missing ticks) over all rows, the costliest first."""
+        found: dict[tuple[int | None, int | None], list[int]] = defaultdict(list)
+        for row in self.rows:
+            for hole in row.holes:
+                found[hole.after, hole.before].append(hole.missing)
+        listed = [(after, before, len(m), float(np.median(m))) for (after, before), m in found.items()]
+        return sorted(listed, key=lambda item: item[2] * item[3], reverse=True)
+
+
+def account(capture: Capture) -> Account:
+    """Counts every row of a capture once."""
+    rows = [_row(capture, worker) for worker in range(capture.workers) if capture.cells["written"][worker].any()]
+    return Account(capture, tuple(row for row in rows if row is not None))
+
+
+def is_sample(capture: Capture, worker: int, region: int) -> bool:
+    """A slot that keeps the last trip only, under a parent that summed them all."""
+    declared = capture.schema.regions[region]
+    return (
+        declared.keeps == "last"
+        and declared.parent is not None
+        and bool(capture.cells["written"][worker, declared.parent])
+    )
+
+
+def _row(capture: Capture, worker: int) -> WorkerTime | None:
+    cells, placed = capture.cells[worker], capture.placed[worker]
+    if capture.about.spans:
+        first, last = capture.about.spans[worker]
+    elif placed.any():
+        first, last = int(cells["entry"][placed].min()), int(cells["exit"][placed].max())
+    else:
+        return None
+    roots: list[Piece] = []
+    nested: list[Piece] = []
+    sums: list[int] = []
+    samples: dict[int, int] = {}
+    for region in np.nonzero(cells["written"])[0].tolist():
+        parent = capture.schema.regions[region].parent
+        if is_sample(capture, worker, region):
+            if placed[region] and parent is not None:
+                samples[parent] = int(cells["entry"][region])
+            continue
+        inside = parent is not None and bool(cells["written"][parent])
+        if not placed[region]:
+            sums.append(region)
+            continue
+        piece = Piece(region, int(cells["entry"][region]), int(cells["exit"][region]), int(cells["ticks"][region]))
+        (nested if inside else roots).append(piece)
+    roots.sort(key=lambda piece: (piece.start, piece.end))
+    gaps, crowded = _gaps(roots, first, last)
+    widest = max(gaps, key=lambda g: g.end - g.start, default=Hole(first, last, last - first, None, None))
+    missing = {gap: gap.end - gap.start for gap in gaps}
+    for region in sums:
+        home = next((g for g in gaps if region in samples and g.start <= samples[region] < g.end), widest)
+        ticks = int(cells["ticks"][region])
+        missing[home] = missing.get(home, 0) - ticks
+        roots.append(Piece(region, home.start, home.end, ticks, placed=False))
+    holes = [Hole(g.start, g.end, left, g.after, g.before) for g, left in missing.items() if left > 0]
+    holes += [hole for hole in crowded if hole.missing > 0]
+    return WorkerTime(worker, first, last, tuple(roots), tuple(nested), tuple(sorted(holes, key=lambda h: h.start)))
+
+
+def _gaps(roots: list[Piece], first: int, last: int) -> tuple[list[Hole], list[Hole]]:
+    """Stretches between pieces, and what loops leave unexplained inside their own stretch. `roots` is sorted."""
+    gaps: list[Hole] = []
+    crowded: list[Hole] = []
+    at, after = first, None
+    for cluster in _clusters(roots):
+        start, end = cluster[0].start, max(piece.end for piece in cluster)
+        if start > at:
+            gaps.append(Hole(at, start, start - at, after, cluster[0].region))
+        missing = (end - start) - sum(piece.ticks for piece in cluster)
+        crowded.append(Hole(start, end, missing, cluster[0].region, cluster[-1].region))
+        if end > at:
+            at, after = end, max(cluster, key=lambda piece: piece.end).region
+    if last > at:
+        gaps.append(Hole(at, last, last - at, after, None))
+    return gaps, crowded
+
+
+def _clusters(roots: list[Piece]) -> Iterator[list[Piece]]:
+    """Runs of pieces that overlap in time: the regions of one loop, say."""
+    cluster: list[Piece] = []
+    end = 0
+    for piece in roots:
+        if cluster and piece.start >= end:
+            yield cluster
+            cluster = []
+        cluster.append(piece)
+        end = max(end, piece.end)
+    if cluster:
+        yield cluster
