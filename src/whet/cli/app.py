@@ -20,6 +20,7 @@ from whet.errors import ExitCode
 
 # Name, where the click command lives, and its line in `whet --help`, in the order in which they are shown.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "regions": ("whet.cli.regions:command", "region tables, coverage, verdict, predicted gains, traces"),
     "completion": ("whet.cli.completion:command", "print the completion script of your shell"),
 }
 COMPLETE_VARIABLE = "_WHET_COMPLETE"

@@ -1,1 +1,53 @@
 """Region tables: where the time goes, and whether the table can be believed."""
+
+from __future__ import annotations
+
+from whet.regions.account import Account, account
+from whet.regions.capture import Capture, load, save
+from whet.regions.checks import Limits
+from whet.regions.prediction import check_prediction, predict
+from whet.regions.record import record, recording
+from whet.regions.reduce import State, Table, reduce
+from whet.regions.schema import Region, Schema, load_schema
+from whet.regions.sources import Pass, from_counters, from_passes, from_stages
+from whet.regions.tax import Tax, measure_tax, recorder_tax
+from whet.regions.verdict import Bracket, RegionVerdict, Thresholds, judge
+
+__all__ = [
+    "Account",
+    "Bracket",
+    "Capture",
+    "Limits",
+    "Pass",
+    "Region",
+    "RegionVerdict",
+    "Schema",
+    "State",
+    "Table",
+    "Tax",
+    "Thresholds",
+    "account",
+    "check_prediction",
+    "from_counters",
+    "from_passes",
+    "from_stages",
+    "judge",
+    "load",
+    "load_schema",
+    "measure_tax",
+    "predict",
+    "record",
+    "recorder_tax",
+    "recording",
+    "reduce",
+    "save",
+    "timeline_fragment",
+]
+
+
+def timeline_fragment(capture: Capture) -> str:
+    """A self-contained HTML fragment of the capture, for a report."""
+    from whet.regions.timeline import fragment
+
+    counted = account(capture)
+    return fragment(counted, reduce(capture, counted=counted))

@@ -23,7 +23,7 @@ import numpy.typing as npt
 
 from whet.errors import BadInput
 from whet.regions.grid import Grid
-from whet.regions.schema import Schema, parse
+from whet.regions.schema import BUILTIN, Schema, builtin, parse
 from whet.regions.ticks import tick_source
 
 CELL = np.dtype([("entry", "<i8"), ("exit", "<i8"), ("ticks", "<i8"), ("count", "<i8"), ("written", "<i8")])
@@ -219,7 +219,7 @@ def load(
             f"{where}: recorded with {clash[0]}={about.grid[clash[0]]}, not {given[clash[0]]}",
             cure="describe the launch that was captured",
         )
-    chosen = schema or about.schema
+    chosen = schema or about.schema or _builtin_for(array)
     if chosen is None:
         raise BadInput(f"{where}: the file does not say what its regions mean", cure="give --schema FILE.toml")
     about = replace_about(about, grid=given, tick_source=source or about.tick_source)
@@ -228,6 +228,12 @@ def load(
     else:
         made = from_legacy(array, chosen, chosen.grid(given), about.tick_source, origin=where, about=about)
     return replace(made, digest=digest)
+
+
+def _builtin_for(array: npt.NDArray[Any]) -> Schema | None:
+    """A bare legacy buffer names its layout by its number of regions; the table says which schema was taken."""
+    name = f"coop-{array.shape[1]}" if array.ndim == 3 else ""
+    return builtin(name) if name in BUILTIN else None
 
 
 def save(capture: Capture, path: str | Path) -> Path:

@@ -75,6 +75,11 @@ class Barriers:
     def _add(self, region: Region) -> None:
         capture = self.account.capture
         cells = capture.cells[:, region.id]
+        if capture.about.placement == "assumed" and cells["written"].any():
+            raise Unsupported(
+                f"wait {region.name} is known by its length alone, not by its arrival times",
+                cure="record entry and exit of the wait",
+            )
         if (cells["count"] > 1).any():
             raise Unsupported(
                 f"wait {region.name} ran several times per worker, so its arrival times are gone",

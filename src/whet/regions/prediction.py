@@ -45,7 +45,7 @@ class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class Outcome(StrEnum):
-    """HELD: as predicted. SHORT: less came. ABOVE CEILING: more came than the change can buy; something else changed."""
+    """HELD: as predicted. SHORT: less came. ABOVE CEILING: more than the change can buy, so something else changed."""
 
     HELD = "HELD"
     SHORT = "SHORT"

@@ -102,10 +102,14 @@ class Schema(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
 
 def builtin(name: str) -> Schema:
     """One of the schemas that come with whet."""
+    return parse(tomllib.loads(builtin_text(name)), where=f"built-in schema {name}")
+
+
+def builtin_text(name: str) -> str:
+    """Its source, as a start for one of your own."""
     if name not in BUILTIN:
         raise BadInput(f"there is no built-in schema {name!r}", cure=f"built in: {', '.join(BUILTIN)}; or give a file")
-    text = resources.files("whet.regions").joinpath("builtin", f"{name}.toml").read_text(encoding="utf-8")
-    return parse(tomllib.loads(text), where=f"built-in schema {name}")
+    return resources.files("whet.regions").joinpath("builtin", f"{name}.toml").read_text(encoding="utf-8")
 
 
 def load_schema(source: str | Path) -> Schema:

@@ -1,0 +1,106 @@
+"""The terminal view: a tree of regions with bars, what nothing explains, and who waited for whom."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rich.console import Group, RenderableType
+from rich.table import Table as Grid
+from rich.text import Text
+
+from whet.errors import WhetError
+from whet.regions.account import Account
+from whet.regions.critical import Path, critical_path
+from whet.regions.findings import findings
+from whet.regions.reduce import Row, Table
+from whet.regions.units import duration, percent
+
+BAR_WIDTH = 24
+FILL = {"work": "█", "wait": "░", "boundary": "▒", "hole": "·"}
+STYLE = {"work": "cyan", "wait": "yellow", "boundary": "blue", "hole": "bold red"}
+EIGHTHS = " ▏▎▍▌▋▊▉"
+
+
+def bar(share: float, role: str) -> Text:
+    """A bar of `BAR_WIDTH` cells; work ends in eighths of a cell, waits and holes in whole ones."""
+    share = min(1.0, max(0.0, share))
+    eighths = round(share * BAR_WIDTH * 8)
+    if role != "work":
+        return Text(FILL[role] * max(1 if share > 0 else 0, round(share * BAR_WIDTH)), STYLE[role])
+    text = FILL[role] * (eighths // 8) + EIGHTHS[eighths % 8].strip()
+    return Text(text or ("▏" if share > 0 else ""), STYLE[role])
+
+
+def render(table: Table, counted: Account) -> RenderableType:
+    """Shares of worker time add up to 100 %, the unexplained part included; shares of the path add up to the span."""
+    try:
+        path: Path | None = critical_path(counted)
+    except WhetError:
+        path = None
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    grid.add_column("region", no_wrap=True)
+    grid.add_column("share of worker time", width=BAR_WIDTH, no_wrap=True)
+    for heading in ("", "median", "p99", "workers", "on path"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    grid.add_column("", overflow="fold")
+    all_time = sum(row.span for row in counted.rows) or 1
+    for row, indent in _tree(table):
+        share = row.total_ticks / all_time
+        on_path = path.ticks.get(row.region_id) if path else None
+        grid.add_row(
+            Text(indent) + Text(row.region, STYLE[row.role]),
+            bar(share, row.role) if row.active_workers else Text("did not run", "dim"),
+            percent(share) if row.active_workers else "",
+            duration(row.median_ticks, table.tick_source),
+            duration(row.p99_ticks, table.tick_source),
+            f"{row.active_workers}/{row.declared}",
+            percent(on_path / counted.span) if on_path and counted.span else "",
+            Text(_notes(row, counted), "dim"),
+        )
+    missing = sum(hole.missing for row in counted.rows for hole in row.holes)
+    if missing:
+        rest = path.unexplained / counted.span if path and counted.span else None
+        share = missing / all_time
+        grid.add_row(Text("unexplained", STYLE["hole"]), bar(share, "hole"), percent(share), "", "", "", percent(rest))
+    tail = [Text(finding.text, STYLE["hole"] if finding.bad else "") for finding in findings(counted)]
+    return Group(*_head(table), Text(), grid, Text(), *tail)
+
+
+def _tree(table: Table) -> Iterator[tuple[Row, str]]:
+    """Rows in order of the tree, each with its indent."""
+
+    def below(parent: int | None, prefix: str) -> Iterator[tuple[Row, str]]:
+        rows = [row for row in table.rows if row.parent == parent]
+        for index, row in enumerate(rows):
+            last = index == len(rows) - 1
+            branch = "" if parent is None else prefix + ("└ " if last else "├ ")
+            yield row, branch
+            yield from below(row.region_id, "" if parent is None else prefix + ("  " if last else "│ "))
+
+    return below(None, "")
+
+
+def _notes(row: Row, counted: Account) -> str:
+    region = counted.capture.schema.regions[row.region_id]
+    notes = list(row.tags)
+    if region.keeps == "last":
+        notes.append("last trip only")
+    if row.below_tick:
+        notes.append(f"{row.below_tick} below the clock's step")
+    if row.zero_length:
+        notes.append(f"{row.zero_length} of zero length")
+    if row.not_run and not region.elected:
+        notes.append(f"{row.not_run} did not run")
+    if row.outsiders:
+        notes.append(f"{row.outsiders} outside its rule")
+    if row.trips > row.active_workers:
+        notes.append(f"{row.trips:,} trips")
+    return ", ".join(notes)
+
+
+def _head(table: Table) -> Iterator[Text]:
+    outside = f", outside total {table.total_us:,.3f} µs" if table.total_us else ""
+    span = duration(table.span_ticks, table.tick_source)
+    yield Text(f"{table.schema}: {table.workers} {table.rows_are}, span {span}{outside}")
+    placed = "" if table.placement == "recorded" else "; places in time are assumed from the order of the stages"
+    yield Text(f"clock {table.tick_source}, step {table.tick_step_text}; coverage {table.coverage:.3f}{placed}")

@@ -1,0 +1,181 @@
+"""The timeline: workers x time as HTML that needs nothing else, for the report and as a page of its own.
+
+Every row is a strip; a piece fills the share of the strip's height that it filled of its stretch, so a loop's regions
+stack up to what they explain and the rest of the strip stays open. Waits are hatched, holes are ruled in red.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from html import escape
+from importlib import resources
+
+from whet.errors import WhetError
+from whet.regions.account import Account, Piece, WorkerTime
+from whet.regions.critical import Leg, critical_path
+from whet.regions.findings import findings
+from whet.regions.reduce import Table
+from whet.regions.units import axis_marks, duration, percent
+
+MAX_ROWS = 96
+MIN_SHARE = 0.0004  # of the width: narrower pieces cannot be seen and only weigh the page down
+PALETTE = (
+    "#3b6fb6",
+    "#d9812e",
+    "#4b9b5f",
+    "#b3527a",
+    "#7a65b5",
+    "#2f9aa0",
+    "#a5823a",
+    "#8a5a44",
+    "#5f7f2f",
+    "#c25b4e",
+    "#4f5d73",
+    "#c9a227",
+)
+
+
+def fragment(
+    counted: Account,
+    table: Table,
+    *,
+    workers: frozenset[int] | None = None,
+) -> str:
+    """One `<div class="whet-regions">` with its own style."""
+    capture = counted.capture
+    rows = counted.rows
+    if not rows:
+        return '<div class="whet-regions"><p>Nothing was recorded.</p></div>'
+    try:
+        legs = critical_path(counted).legs
+    except WhetError:
+        legs = ()
+    shown = _choose([row for row in rows if workers is None or row.worker in workers], {leg.worker for leg in legs})
+    repeats = capture.about.rows == "repeats"
+    # Repeats come one after the other: each strip starts at its own beginning.
+    length = max(row.span for row in rows) if repeats else counted.last - counted.first
+    height = 16 if len(shown) <= 24 else 10 if len(shown) <= 64 else 8
+    strips = []
+    for row in shown:
+        start = row.first if repeats else counted.first
+        on_path = [leg for leg in legs if leg.worker == row.worker]
+        strips.append(f'<span class="who{" path" if on_path else ""}">{row.worker}</span>')
+        strips.append(_strip(counted, row, (start, length or 1), on_path, height))
+    facts = [
+        f"<b>{capture.workers}</b> {capture.about.rows}",
+        f"span <b>{duration(counted.span, table.tick_source)}</b>",
+        f"coverage <b>{table.coverage:.3f}</b>",
+        f"clock {escape(table.tick_source)}, step {escape(table.tick_step_text)}",
+    ]
+    if len(shown) < len(rows):
+        facts.append(f"{len(shown)} of {len(rows)} rows shown")
+    if table.placement != "recorded":
+        facts.append("places in time assumed from the order of the stages")
+    marks = axis_marks(length, table.tick_source)
+    axis = "".join(f'<span style="left:{100 * share:.3f}%">{label}</span>' for share, label in marks)
+    lines = "".join(f'<p class="note{" bad" if f.bad else ""}">{escape(f.text)}</p>' for f in findings(counted))
+    return (
+        f'<div class="whet-regions"><style>{_style()}</style><p class="facts">{" · ".join(facts)}</p>'
+        f'<div class="chart">{"".join(strips)}<span></span><div class="axis">{axis}</div></div>'
+        f'<ul class="keys">{_keys(counted, table)}</ul>{lines}</div>'
+    )
+
+
+def page(
+    counted: Account,
+    table: Table,
+    *,
+    title: str = "Regions",
+    workers: frozenset[int] | None = None,
+) -> str:
+    """The fragment as a page that opens offline."""
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8">'
+        '<meta name="viewport" content="width=device-width,initial-scale=1">'
+        f'<title>{escape(title)}</title></head><body class="whet-regions-page"><h1>{escape(title)}</h1>'
+        f"{fragment(counted, table, workers=workers)}</body></html>\n"
+    )
+
+
+@cache
+def _style() -> str:
+    return resources.files("whet.regions").joinpath("timeline.css").read_text(encoding="utf-8")
+
+
+def _choose(rows: list[WorkerTime], on_path: set[int]) -> list[WorkerTime]:
+    """All rows, or those on the path and an even choice of the others."""
+    if len(rows) <= MAX_ROWS:
+        return rows
+    room = MAX_ROWS - len(on_path)
+    even = {rows[i * len(rows) // room].worker for i in range(max(1, room))}
+    return [row for row in rows if row.worker in on_path or row.worker in even][: MAX_ROWS + len(on_path)]
+
+
+def _colour(counted: Account, region: int) -> str:
+    declared = counted.capture.schema.regions[region]
+    if declared.role != "work":
+        return ""
+    if declared.keeps == "last" and declared.parent is not None:
+        return _colour(counted, declared.parent)
+    regions = counted.capture.schema.regions
+    work = [r.id for r in regions if r.role == "work" and not (r.keeps == "last" and r.parent is not None)]
+    return f"background:{PALETTE[work.index(region) % len(PALETTE)]}"
+
+
+def _strip(counted: Account, row: WorkerTime, scale: tuple[int, int], on_path: list[Leg], height: int) -> str:
+    start, length = scale
+    source = counted.capture.about.tick_source
+    boxes = []
+
+    def box(begin: int, end: int, style: str, kind: str, title: str) -> None:
+        share = (end - begin) / length
+        if share >= MIN_SHARE:
+            place = f"left:{100 * (begin - start) / length:.3f}%;width:{100 * share:.3f}%"
+            boxes.append(f'<i class="{kind}" style="{place};{style}" title="{escape(title)}"></i>')
+
+    for hole in row.holes:
+        title = f"worker {row.worker}: {duration(hole.missing, source)} unexplained"
+        box(hole.start, hole.end, "top:0;height:100%", "hole", title)
+    stacked: list[tuple[Piece, float]] = []
+    for piece in row.roots:
+        share = piece.ticks / (piece.end - piece.start) if piece.end > piece.start else 0.0
+        base = max((b for p, b in stacked if p.start < piece.end and piece.start < p.end), default=0.0)
+        stacked.append((piece, base + share))
+        region = counted.capture.schema.regions[piece.region]
+        title = f"worker {row.worker}: {region.name} {duration(piece.ticks, source)}"
+        if not piece.placed:
+            title += ", a sum without a place in time"
+        tall = min(share, 1 - min(base, 1))
+        style = f"bottom:{100 * base:.1f}%;height:{100 * tall:.1f}%;{_colour(counted, piece.region)}"
+        box(piece.start, piece.end, style, region.role, title)
+    for piece in row.nested:
+        region = counted.capture.schema.regions[piece.region]
+        title = f"worker {row.worker}: {region.name} {duration(piece.ticks, source)}, inside its parent"
+        box(piece.start, piece.end, f"top:0;height:45%;{_colour(counted, piece.region)}", region.role, title)
+    for leg in on_path:
+        box(leg.start, leg.end, "", "path", "critical path")
+    return f'<div class="strip" style="height:{height}px">{"".join(boxes)}</div>'
+
+
+def _keys(counted: Account, table: Table) -> str:
+    all_time = sum(row.span for row in counted.rows) or 1
+    items = []
+    for row in table.rows:
+        if not row.active_workers:
+            continue
+        region = counted.capture.schema.regions[row.region_id]
+        name = escape(region.name) + (" (last trip)" if region.keeps == "last" else "")
+        colour = _colour(counted, region.id)
+        numbers = f"{duration(row.median_ticks, table.tick_source)} × {row.active_workers}"
+        items.append(
+            f'<li><i class="{region.role}" style="{colour}"></i><span class="name">{name}</span>'
+            f'<span class="num">{numbers} · {percent(row.total_ticks / all_time)}</span></li>'
+        )
+    missing = sum(hole.missing for row in counted.rows for hole in row.holes)
+    if missing:
+        items.append(
+            '<li><i class="hole"></i><span class="name">unexplained</span>'
+            f'<span class="num">{percent(missing / all_time)}</span></li>'
+        )
+    items.append('<li><i class="path"></i><span class="name">critical path</span></li>')
+    return "".join(items)
