@@ -73,6 +73,17 @@ class DeviceTimeout(DeviceError):
     """A dispatch or a wait took longer than allowed."""
 
 
+class ShaderError(DeviceError):
+    """A kernel does not compile. `line` is the line of the rendered source; `log` is all the compiler said."""
+
+    def __init__(
+        self, cause: str, *, cure: str = "", evidence: str | None = None, line: int | None = None, log: str = ""
+    ) -> None:
+        super().__init__(cause, cure=cure, evidence=evidence)
+        self.line = line
+        self.log = log
+
+
 class StoreError(WhetError):
     """The run store cannot be read or written. Nothing acknowledged is lost."""
 

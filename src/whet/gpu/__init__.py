@@ -1,0 +1,21 @@
+"""The WebGPU substrate: adapters, devices with the browser's limits, buffers with a ledger, passes with timestamps.
+
+It knows no engine. What runs on a device opened here with the default limits runs in a browser as well.
+"""
+
+from whet.gpu.adapter import AdapterInfo, adapters, choose_adapter
+from whet.gpu.device import Buffer, Clear, Copy, Device, Pass, open_device
+from whet.gpu.ledger import Ledger
+
+__all__ = [
+    "AdapterInfo",
+    "Buffer",
+    "Clear",
+    "Copy",
+    "Device",
+    "Ledger",
+    "Pass",
+    "adapters",
+    "choose_adapter",
+    "open_device",
+]

@@ -1,0 +1,301 @@
+"""One opened device: named buffers, cached pipelines, submissions of passes with nanosecond timestamps, typed faults."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from whet.errors import BadInput, DeviceLost, Unsupported, WhetError
+from whet.gpu.adapter import BROWSER_FLOOR, AdapterInfo, choose_adapter
+from whet.gpu.faults import Injector, translate
+from whet.gpu.ledger import Ledger
+
+POISON = 0xDEADBEEF
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A named buffer on a device. `handle` is wgpu's object; release it through the device."""
+
+    name: str
+    size_bytes: int
+    handle: Any
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One dispatch in a pass of its own, so that it gets its own timestamps. `bindings` follow the order of @binding."""
+
+    name: str
+    pipeline: Any
+    bindings: Sequence[Buffer]
+    workgroups: tuple[int, int, int] | None = None
+    indirect: tuple[Buffer, int] | None = None
+
+
+@dataclass(frozen=True)
+class Clear:
+    """Zeroes a buffer, in order with the passes around it."""
+
+    buffer: Buffer
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies bytes between buffers, in order with the passes around it."""
+
+    source: Buffer
+    target: Buffer
+    size_bytes: int
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+Step = Pass | Clear | Copy
+
+
+class Device:
+    """Use `open_device`. Not thread-safe: one submission at a time."""
+
+    def __init__(self, info: AdapterInfo, handle: Any, *, debug: bool) -> None:
+        self.info = info
+        self.handle = handle
+        self.debug = debug
+        self.ledger = Ledger()
+        self.inject = Injector()
+        self._buffers: dict[str, Buffer] = {}
+        self._pipelines: dict[tuple[str, str, tuple[tuple[str, float], ...]], Any] = {}
+        self._closed = False
+        self.timestamp_period_ns = _timestamp_period_ns(handle) if "timestamp-query" in handle.features else None
+
+    def buffer(
+        self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None, indirect: bool = False
+    ) -> Buffer:
+        """A storage buffer that is on the ledger. In debug mode its bytes start as poison, so a read before a write shows."""
+        import wgpu
+
+        if size_bytes <= 0 or size_bytes % 4:
+            raise BadInput(f"buffer {name!r} of {size_bytes} bytes", cure="use a positive multiple of four")
+        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        if indirect:
+            usage |= wgpu.BufferUsage.INDIRECT
+        self.ledger.add(name, size_bytes)
+        try:
+            handle = self._guarded(
+                "allocate",
+                f"allocating {name} ({size_bytes:,} bytes)",
+                lambda: self.handle.create_buffer(label=name, size=size_bytes, usage=usage),
+            )
+        except WhetError:
+            self.ledger.remove(name)
+            raise
+        made = self._buffers[name] = Buffer(name, size_bytes, handle)
+        if data is not None:
+            self.write(made, data)
+        elif self.debug:
+            self.write(made, np.full(size_bytes // 4, POISON, np.uint32))
+        return made
+
+    def release(self, buffer: Buffer) -> None:
+        """Gives the bytes back at once."""
+        if self._buffers.pop(buffer.name, None) is buffer:
+            buffer.handle.destroy()
+            self.ledger.remove(buffer.name)
+
+    def write(self, buffer: Buffer, data: npt.NDArray[Any], offset_bytes: int = 0) -> None:
+        """Copies host data into a buffer before the next submission."""
+        if offset_bytes + data.nbytes > buffer.size_bytes:
+            raise BadInput(f"{data.nbytes} bytes do not fit {buffer.name} at {offset_bytes}", cure="check the sizes")
+        self._guarded(
+            "submit",
+            f"writing {buffer.name}",
+            lambda: self.handle.queue.write_buffer(buffer.handle, offset_bytes, np.ascontiguousarray(data)),
+        )
+
+    def read(self, buffer: Buffer, dtype: npt.DTypeLike = np.uint32, size_bytes: int | None = None) -> npt.NDArray[Any]:
+        """Waits for everything submitted and copies a buffer to the host."""
+        size = buffer.size_bytes if size_bytes is None else size_bytes
+        return self._guarded("read", f"reading {buffer.name}", lambda: self._fetch(buffer.handle, size)).view(dtype)
+
+    def pipeline(self, source: str, entry: str, constants: Mapping[str, float] | None = None) -> Any:
+        """A compute pipeline, made once per source, entry point and constants."""
+        key = (source, entry, tuple(sorted((constants or {}).items())))
+        if key not in self._pipelines:
+
+            def build() -> Any:
+                module = self.handle.create_shader_module(label=entry, code=source)
+                stage = {"module": module, "entry_point": entry, "constants": dict(constants or {})}
+                return self.handle.create_compute_pipeline(label=entry, layout="auto", compute=stage)
+
+            self._pipelines[key] = self._guarded("compile", f"building {entry}", build)
+        return self._pipelines[key]
+
+    def submit(self, steps: Sequence[Step], *, timestamps: bool = False) -> list[tuple[str, int | None]]:
+        """Runs the steps in order as one submission and waits. Returns each pass with its nanoseconds.
+
+        The time is None where the adapter has no timestamps or none were asked for.
+        """
+        passes = [step for step in steps if isinstance(step, Pass)]
+        if not (timestamps and self.timestamp_period_ns is not None and passes):
+            self._execute(steps, None)
+            return [(one.name, None) for one in passes]
+        with self._queries(len(passes)) as queries:
+            self._execute(steps, queries)
+            fetched = self._guarded("read", "reading timestamps", lambda: self._fetch(queries[1], 16 * len(passes)))
+        ticks = fetched.view(np.int64) * self.timestamp_period_ns
+        return [(one.name, round(ticks[2 * i + 1] - ticks[2 * i])) for i, one in enumerate(passes)]
+
+    def close(self) -> None:
+        """Releases everything. Safe to call again."""
+        if self._closed:
+            return
+        self._closed = True
+        for buffer in list(self._buffers.values()):
+            self.release(buffer)
+        self._pipelines.clear()
+        self.handle.destroy()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    def _execute(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> None:
+        command = self._guarded("submit", "recording commands", lambda: self._record(steps, queries))
+        self._guarded("submit", "submitting", lambda: self.handle.queue.submit([command]))
+        self._guarded("wait", "waiting", lambda: _drain(self.handle))
+
+    def _record(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> Any:
+        encoder = self.handle.create_command_encoder()
+        index = 0
+        for step in steps:
+            if isinstance(step, Clear):
+                encoder.clear_buffer(step.buffer.handle)
+            elif isinstance(step, Copy):
+                encoder.copy_buffer_to_buffer(
+                    step.source.handle, step.source_offset, step.target.handle, step.target_offset, step.size_bytes
+                )
+            else:
+                self._record_pass(encoder, step, queries[0] if queries else None, index)
+                index += 1
+        if queries:
+            encoder.resolve_query_set(queries[0], 0, 2 * index, queries[1], 0)
+        return encoder.finish()
+
+    def _record_pass(self, encoder: Any, step: Pass, query_set: Any, index: int) -> None:
+        writes = None
+        if query_set is not None:
+            writes = {
+                "query_set": query_set,
+                "beginning_of_pass_write_index": 2 * index,
+                "end_of_pass_write_index": 2 * index + 1,
+            }
+        group = self.handle.create_bind_group(
+            layout=step.pipeline.get_bind_group_layout(0),
+            entries=[
+                {"binding": i, "resource": {"buffer": b.handle, "offset": 0, "size": b.size_bytes}}
+                for i, b in enumerate(step.bindings)
+            ],
+        )
+        recorded = encoder.begin_compute_pass(label=step.name, **({"timestamp_writes": writes} if writes else {}))
+        recorded.set_pipeline(step.pipeline)
+        recorded.set_bind_group(0, group)
+        if step.indirect is not None:
+            recorded.dispatch_workgroups_indirect(step.indirect[0].handle, step.indirect[1])
+        elif step.workgroups is not None:
+            recorded.dispatch_workgroups(*step.workgroups)
+        else:
+            raise BadInput(f"pass {step.name} has no size", cure="give workgroups or an indirect buffer")
+        recorded.end()
+
+    def _fetch(self, source: Any, size: int) -> npt.NDArray[np.uint8]:
+        """Copies through a staging buffer of our own, so that its bytes are on the ledger too."""
+        import wgpu
+
+        self.ledger.add("staging", size)
+        try:
+            usage = wgpu.BufferUsage.MAP_READ | wgpu.BufferUsage.COPY_DST
+            staging = self.handle.create_buffer(label="staging", size=size, usage=usage)
+            encoder = self.handle.create_command_encoder()
+            encoder.copy_buffer_to_buffer(source, 0, staging, 0, size)
+            self.handle.queue.submit([encoder.finish()])
+            staging.map_sync(wgpu.MapMode.READ)
+            fetched = np.frombuffer(staging.read_mapped(copy=True), dtype=np.uint8)
+            staging.unmap()
+            staging.destroy()
+            return fetched
+        finally:
+            self.ledger.remove("staging")
+
+    @contextmanager
+    def _queries(self, passes: int) -> Iterator[tuple[Any, Any]]:
+        """A query set and the buffer it resolves to, for one submission."""
+        import wgpu
+
+        self.ledger.add("timestamps", 16 * passes)
+        try:
+            query_set = self.handle.create_query_set(type="timestamp", count=2 * passes)
+            usage = wgpu.BufferUsage.QUERY_RESOLVE | wgpu.BufferUsage.COPY_SRC
+            resolved = self.handle.create_buffer(size=16 * passes, usage=usage)
+            yield query_set, resolved
+            resolved.destroy()
+        finally:
+            self.ledger.remove("timestamps")
+
+    def _guarded(self, moment: str, doing: str, call: Any) -> Any:
+        if self._closed:
+            raise DeviceLost("the device was closed", cure="open a new one")
+        self.inject.visit(moment, self.handle)
+        try:
+            return call()
+        except WhetError:
+            raise
+        except Exception as error:
+            raise translate(error, doing=doing) from error
+
+
+def open_device(
+    adapter: str | None = None,
+    *,
+    limits: Mapping[str, int] | None = None,
+    features: Sequence[str] = ("timestamp-query",),
+    debug: bool = False,
+) -> Device:
+    """Opens the best adapter, or the one named. `limits` raises single limits above the browser's floor."""
+    info, handle = choose_adapter(adapter)
+    wanted = {**BROWSER_FLOOR, **(limits or {})}
+    for name, value in wanted.items():
+        if name not in info.limits:
+            raise BadInput(f"there is no limit {name!r}", cure="see `whet doctor --json` for the names")
+        if value > info.limits[name]:
+            raise Unsupported(
+                f"{info.key} grants {name} = {info.limits[name]:,}, {value:,} are needed",
+                cure="choose another adapter or a variant that presses less on this limit",
+            )
+    try:
+        granted = [name for name in features if name in info.features]
+        device = handle.request_device_sync(required_limits=wanted, required_features=granted)
+    except Exception as error:
+        raise translate(error, doing=f"opening {info.key}") from error
+    return Device(info, device, debug=debug)
+
+
+def _timestamp_period_ns(handle: Any) -> float:
+    """wgpu-py hands out raw ticks; this is what one tick lasts."""
+    from wgpu.backends.wgpu_native import lib
+
+    return float(lib.wgpuQueueGetTimestampPeriod(handle.queue._internal))
+
+
+def _drain(handle: Any) -> None:
+    """Waits for the queue. wgpu-py 0.32's own on_submitted_work_done fails on a mismatched callback type."""
+    handle._poll_wait()

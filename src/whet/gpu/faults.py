@@ -1,0 +1,88 @@
+"""Typed faults of a device, and the hooks that let a test make each of them happen at a chosen moment."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, WhetError
+
+MOMENTS = ("allocate", "compile", "submit", "wait", "read")
+FAULTS: dict[str, type[WhetError]] = {
+    "lost": DeviceLost,
+    "memory": DeviceOutOfMemory,
+    "shader": ShaderError,
+    "timeout": DeviceTimeout,
+}
+
+CURES = {
+    DeviceLost: "call again: the next call opens a new device; if it happens again, use smaller batches",
+    DeviceOutOfMemory: "lower memory_budget, or close other users of the GPU",
+    DeviceTimeout: "use smaller batches, or raise the time limit",
+    ShaderError: "this is a fault of the kernel or its compiler: please report the message with `whet doctor --json`",
+}
+
+
+def translate(error: Exception, *, doing: str) -> WhetError:
+    """The typed form of what wgpu raised."""
+    text = str(error)
+    lowered = text.lower()
+    if "device is lost" in lowered or "devicelost" in lowered or "device lost" in lowered:
+        return _make(DeviceLost, f"the device was lost while {doing}")
+    if type(error).__name__ == "GPUOutOfMemoryError" or "out of memory" in lowered or "not enough memory" in lowered:
+        return _make(DeviceOutOfMemory, f"the device is out of memory while {doing}")
+    if "greater than the maximum buffer size" in lowered or "exceeds the limit" in lowered:
+        return _make(DeviceOutOfMemory, f"over a limit of the device while {doing}: {_last_line(text)}")
+    if "shader" in lowered and ("parsing error" in lowered or "validation error" in lowered or "wgsl" in lowered):
+        where = re.search(r"wgsl:(\d+):(\d+)", text)
+        line = int(where.group(1)) if where else None
+        return ShaderError(
+            f"shader does not compile while {doing}" + (f", line {line}" if line else "") + f": {_shader_line(text)}",
+            cure=CURES[ShaderError],
+            line=line,
+            log=text,
+        )
+    return DeviceError(f"the device failed while {doing}: {_last_line(text)}", cure="run `whet doctor`")
+
+
+class Injector:
+    """Fails the next visit to a moment. A device asks it at each of MOMENTS; without a plan it does nothing."""
+
+    def __init__(self) -> None:
+        self._plan: dict[str, str] = {}
+
+    @contextmanager
+    def plan(self, moment: str, fault: str) -> Iterator[None]:
+        """Within the block the first visit to `moment` raises `fault`."""
+        if moment not in MOMENTS or fault not in FAULTS:
+            raise BadInput(f"no fault {fault!r} at {moment!r}", cure=f"moments: {MOMENTS}; faults: {tuple(FAULTS)}")
+        self._plan[moment] = fault
+        try:
+            yield
+        finally:
+            self._plan.pop(moment, None)
+
+    def visit(self, moment: str, device: Any) -> None:
+        """Raises what is planned for this moment; a planned loss really destroys the device."""
+        fault = self._plan.pop(moment, None)
+        if fault is None:
+            return
+        if fault == "lost":
+            device.destroy()
+        raise _make(FAULTS[fault], f"injected {fault} fault at {moment}")
+
+
+def _make(kind: type[WhetError], cause: str) -> WhetError:
+    return kind(cause, cure=CURES[kind])  # type: ignore[index]
+
+
+def _last_line(text: str) -> str:
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    return lines[-1] if lines else "no message"
+
+
+def _shader_line(text: str) -> str:
+    message = re.search(r"(?:parsing|validation) error:\s*(.+)", text, re.I)
+    return message.group(1).strip() if message else _last_line(text)

@@ -1,0 +1,49 @@
+"""Whether a driver computes what a shader says. Each probe is a tiny kernel with a known answer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from whet.gpu import driver
+from whet.gpu.device import Device, Pass
+
+# 300 x 300 trips are more than the 65,535 after which Mesa 22's llvmpipe leaves every loop of an invocation.
+LOOP_PROBE = """
+@group(0) @binding(0) var<storage, read_write> result: array<u32>;
+@compute @workgroup_size(1) fn loop_budget() {
+    var trips = 0u;
+    for (var i = 0u; i < result[1]; i++) {
+        for (var j = 0u; j < result[1]; j++) { trips = trips + 1u + (trips & result[2]); }
+    }
+    result[0] = trips;
+}
+"""
+SIDE = 300
+
+
+@dataclass(frozen=True)
+class Complaint:
+    """What a driver got wrong, and what to do about it."""
+
+    cause: str
+    cure: str
+
+
+def examine(device: Device) -> list[Complaint]:
+    """Runs the probes; an empty list means that the driver may be believed."""
+    buffer = device.buffer("probe", 16, data=np.array([0, SIDE, 0, 0], np.uint32))
+    try:
+        device.submit([Pass("loop_budget", device.pipeline(LOOP_PROBE, "loop_budget"), [buffer], (1, 1, 1))])
+        trips = int(device.read(buffer)[0])
+    finally:
+        device.release(buffer)
+    if trips == SIDE * SIDE:
+        return []
+    return [
+        Complaint(
+            f"{device.info.name} ({device.info.driver}) leaves loops early: {trips:,} of {SIDE * SIDE:,} trips",
+            f"use a newer driver: run `{driver.INSTALL}` for Mesa 25's lavapipe",
+        )
+    ]

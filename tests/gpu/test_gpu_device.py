@@ -1,0 +1,160 @@
+"""The substrate on a real adapter: limits, ledger, poison, timestamps, faults at every moment, nothing leaked."""
+
+from __future__ import annotations
+
+import gc
+
+import numpy as np
+import pytest
+
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported
+from whet.gpu import Clear, Copy, Pass, adapters, choose_adapter, open_device
+from whet.gpu.device import POISON
+from whet.gpu.faults import FAULTS, MOMENTS
+from whet.gpu.trust import examine
+
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+
+TRIPLE = """
+@group(0) @binding(0) var<storage, read> source: array<u32>;
+@group(0) @binding(1) var<storage, read_write> tripled: array<u32>;
+@compute @workgroup_size(64) fn triple(@builtin(global_invocation_id) id: vec3u) {
+    if (id.x < arrayLength(&source)) { tripled[id.x] = 3u * source[id.x]; }
+}
+"""
+
+
+def run_triple(device, n=1000):
+    source = device.buffer("source", 4 * n, data=np.arange(n, dtype=np.uint32))
+    tripled = device.buffer("tripled", 4 * n)
+    try:
+        step = Pass("triple", device.pipeline(TRIPLE, "triple"), [source, tripled], (-(-n // 64), 1, 1))
+        times = device.submit([step], timestamps=True)
+        return times, device.read(tripled)
+    finally:
+        device.release(source)
+        device.release(tripled)
+
+
+def test_a_pass_computes_and_is_timed_in_nanoseconds(device):
+    times, result = run_triple(device)
+    assert np.array_equal(result, 3 * np.arange(1000, dtype=np.uint32))
+    assert times[0][0] == "triple"
+    if "timestamp-query" in device.info.features:
+        assert 0 < times[0][1] < 60_000_000_000
+
+
+def test_unwritten_bytes_are_poison_in_debug_mode(device):
+    assert (device.read(device.buffer("untouched", 256)) == POISON).all()
+
+
+def test_clear_and_copy_keep_their_order(device):
+    a = device.buffer("a", 16, data=np.array([1, 2, 3, 4], np.uint32))
+    b = device.buffer("b", 16)
+    device.submit([Copy(a, b, 16), Clear(a), Copy(a, b, 4, target_offset=8)])
+    assert device.read(b).tolist() == [1, 2, 0, 4]
+
+
+def test_the_ledger_counts_every_byte_and_the_peak(device):
+    first = device.buffer("first", 1024)
+    second = device.buffer("second", 2048)
+    device.release(first)
+    third = device.buffer("third", 512)
+    assert device.ledger.live == {"second": 2048, "third": 512}
+    assert device.ledger.live_bytes == 2560
+    assert device.ledger.peak_bytes == 3072
+    assert device.ledger.peak == {"first": 1024, "second": 2048}
+    device.read(second)
+    assert device.ledger.peak_bytes == 2048 + 512 + 2048, "staging counts"
+    device.release(second)
+    device.release(third)
+    assert device.ledger.live_bytes == 0
+
+
+def test_pipelines_are_built_once_per_source(device):
+    assert device.pipeline(TRIPLE, "triple") is device.pipeline(TRIPLE, "triple")
+    assert device.pipeline(TRIPLE + "\n// other", "triple") is not device.pipeline(TRIPLE, "triple")
+
+
+def test_the_browser_floor_is_enforced(device):
+    assert device.handle.limits["max-storage-buffers-per-shader-stage"] == 8
+    with pytest.raises(ShaderError, match="256"):
+        device.pipeline(TRIPLE.replace("64", "512"), "triple")
+    with pytest.raises(DeviceOutOfMemory):
+        device.buffer("huge", (256 << 20) + 4)
+    assert "huge" not in device.ledger.live
+
+
+def test_a_shader_error_names_the_line(device):
+    with pytest.raises(ShaderError) as caught:
+        device.pipeline("\n\nfn broken( {", "broken")
+    assert caught.value.line == 3
+    assert caught.value.log and caught.value.cure
+
+
+def test_a_limit_the_adapter_lacks_is_refused_before_opening():
+    with pytest.raises(Unsupported, match="max-storage-buffers"):
+        open_device(limits={"max-storage-buffers-per-shader-stage": 1_000_000})
+    with pytest.raises(BadInput, match="no limit"):
+        open_device(limits={"max-nonsense": 1})
+    with pytest.raises(Unsupported, match="no adapter matches"):
+        choose_adapter("no-such-adapter")
+
+
+@pytest.mark.parametrize("moment", MOMENTS)
+@pytest.mark.parametrize("fault", FAULTS)
+def test_every_fault_at_every_moment_is_typed_and_leaves_nothing(device, moment, fault, tried):
+    with device.inject.plan(moment, fault), pytest.raises(FAULTS[fault]) as caught:
+        run_triple(device)
+    assert caught.value.cure
+    assert device.ledger.live_bytes == 0
+    if fault == "lost":
+        with pytest.raises(DeviceError), device.inject.plan("allocate", "lost"):
+            run_triple(device)
+        with open_device() as again:
+            assert run_triple(again)[1][-1] == 2997, "the next call works"
+    else:
+        assert run_triple(device)[1][-1] == 2997, "the next call works"
+    tried("device faults at a moment")
+
+
+def test_a_destroyed_device_is_reported_as_lost(device):
+    device.handle.destroy()
+    with pytest.raises(DeviceLost):
+        device.buffer("late", 64)
+
+
+def test_a_closed_device_says_so():
+    with open_device() as device:
+        pass
+    device.close()
+    with pytest.raises(DeviceLost, match="closed"):
+        device.buffer("late", 64)
+
+
+def test_two_hundred_cycles_leave_no_objects(tried):
+    import wgpu
+
+    def live():
+        gc.collect()
+        counts = wgpu.diagnostics.object_counts.get_dict()
+        return {
+            kind: counts[kind]["count"] for kind in ("Buffer", "BindGroup", "ComputePipeline", "ShaderModule", "Device")
+        }
+
+    before = live()
+    with open_device() as device:
+        for _ in range(200):
+            run_triple(device, 64)
+        del device
+    assert live() == before
+    tried("device cycles without a leak", 200)
+
+
+def test_a_good_driver_is_believed_and_a_broken_one_is_not(device):
+    assert examine(device) == []
+    for info, _ in adapters():
+        if info.software and "Mesa 22" in info.driver:
+            with open_device(info.key) as broken:
+                complaints = examine(broken)
+            assert complaints and "leaves loops early" in complaints[0].cause and complaints[0].cure
