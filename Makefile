@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f 2>/dev/null)
 TEST_WORKERS ?= 2
 
-.PHONY: help setup system demo test bench lint format clean
+.PHONY: help setup system driver demo test bench lint format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -26,10 +26,13 @@ $(VENV)/.native: $(VENV)/.deps $(NATIVE)
 system: ## compilers, driver and browser that the tests use, where they may be installed
 	@tools/install-system
 
+driver: setup ## a software Vulkan driver that computes right, in the user's cache folder
+	@$(BIN)/python -m whet.gpu.driver || { [ "$$CI" != true ]; }
+
 demo: setup ## gate, time and judge the MSM variants on this machine; leaves report.html
 	$(BIN)/whet ab msm plain pippenger pippenger:glv=true --n 2^10 --quick --report report.html
 
-test: system setup lint ## everything that must hold
+test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
 bench: setup ## growth and ratio tables of every engine

@@ -1,4 +1,4 @@
-"""A device for the tests. With CI=true a machine without a good adapter is a failure, elsewhere a skip with the cure."""
+"""A device for the tests. With CI=true a machine without a good adapter fails, elsewhere it skips with the cure."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One opened device: named buffers, cached pipelines, submissions of passes with nanosecond timestamps, typed faults."""
+"""One opened device: named buffers, cached pipelines, passes with nanosecond timestamps, typed faults."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Buffer:
 
 @dataclass(frozen=True)
 class Pass:
-    """One dispatch in a pass of its own, so that it gets its own timestamps. `bindings` follow the order of @binding."""
+    """One dispatch in a pass of its own, so that it is timed alone. `bindings` follow the order of @binding."""
 
     name: str
     pipeline: Any
@@ -77,7 +77,7 @@ class Device:
     def buffer(
         self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None, indirect: bool = False
     ) -> Buffer:
-        """A storage buffer that is on the ledger. In debug mode its bytes start as poison, so a read before a write shows."""
+        """A storage buffer on the ledger. In debug mode it starts as poison, so a read before a write shows."""
         import wgpu
 
         if size_bytes <= 0 or size_bytes % 4:
@@ -96,10 +96,14 @@ class Device:
             self.ledger.remove(name)
             raise
         made = self._buffers[name] = Buffer(name, size_bytes, handle)
+        if data is None and self.debug:
+            data = np.full(size_bytes // 4, POISON, np.uint32)
         if data is not None:
-            self.write(made, data)
-        elif self.debug:
-            self.write(made, np.full(size_bytes // 4, POISON, np.uint32))
+            try:
+                self.write(made, data)
+            except WhetError:
+                self.release(made)
+                raise
         return made
 
     def release(self, buffer: Buffer) -> None:
@@ -121,7 +125,10 @@ class Device:
     def read(self, buffer: Buffer, dtype: npt.DTypeLike = np.uint32, size_bytes: int | None = None) -> npt.NDArray[Any]:
         """Waits for everything submitted and copies a buffer to the host."""
         size = buffer.size_bytes if size_bytes is None else size_bytes
-        return self._guarded("read", f"reading {buffer.name}", lambda: self._fetch(buffer.handle, size)).view(dtype)
+        fetched: npt.NDArray[np.uint8] = self._guarded(
+            "read", f"reading {buffer.name}", lambda: self._fetch(buffer.handle, size)
+        )
+        return fetched.view(dtype)
 
     def pipeline(self, source: str, entry: str, constants: Mapping[str, float] | None = None) -> Any:
         """A compute pipeline, made once per source, entry point and constants."""

@@ -39,7 +39,7 @@ def manifest() -> Path:
 
 
 def activate() -> Path | None:
-    """Uses the unpacked driver if it is there and nobody has chosen another. Call before the first adapter is asked for."""
+    """Uses the unpacked driver if it is there and nobody has chosen another. Call before asking for an adapter."""
     if not manifest().is_file() or any(os.environ.get(name) for name in CHOSEN_BY_USER):
         return None
     os.environ["VK_ICD_FILENAMES"] = str(manifest())
@@ -58,7 +58,7 @@ def install() -> Path:
         if shutil.which(tool) is None:
             raise Unsupported(
                 f"the software driver comes as a Debian package, and {tool} is not here",
-                cure="install a Vulkan driver (Mesa 24 or newer has a good lavapipe) with this system's package manager",
+                cure="install a Vulkan driver (Mesa 25 has a good lavapipe) with this system's package manager",
             )
     folder = cache_folder()
     for sub in ("lists/partial", "archives/partial", "root"):
@@ -77,6 +77,8 @@ def install() -> Path:
     for archive in sorted(folder.glob("*.deb")):
         _call(["dpkg-deb", "-x", str(archive), str(folder / "root")], folder)
         archive.unlink()
+    for leftover in ("lists", "archives"):
+        shutil.rmtree(folder / leftover)
     libraries = sorted((folder / "root").glob("usr/lib/*/libvulkan_lvp.so"))
     if not libraries:
         raise Unsupported(
@@ -113,7 +115,7 @@ def _codename() -> str:
     if release.get("ID") != "debian" or "VERSION_CODENAME" not in release:
         raise Unsupported(
             f"no recipe for the software driver on {release.get('PRETTY_NAME', 'this system')}",
-            cure="install a Vulkan driver (Mesa 24 or newer has a good lavapipe) with its package manager",
+            cure="install a Vulkan driver (Mesa 25 has a good lavapipe) with its package manager",
         )
     return release["VERSION_CODENAME"]
 

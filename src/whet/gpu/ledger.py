@@ -1,4 +1,4 @@
-"""Every byte a device allocates, by name. A closed-form memory map is checked against this, so nothing may bypass it."""
+"""Every byte a device allocates, by name. A closed-form memory map is checked against it: nothing may bypass it."""
 
 from __future__ import annotations
 
