@@ -27,7 +27,7 @@ system: ## compilers, driver and browser that the tests use, where they may be i
 	@tools/install-system
 
 driver: setup ## a software Vulkan driver that computes right, in the user's cache folder
-	@$(BIN)/python -m whet.gpu.driver || { [ "$$CI" != true ]; }
+	@$(BIN)/python -m whet.gpu || { [ "$$CI" != true ]; }
 
 demo: setup ## gate, time and judge the MSM variants on this machine; leaves report.html
 	$(BIN)/whet ab msm plain pippenger pippenger:glv=true --n 2^10 --quick --report report.html

@@ -15,7 +15,6 @@ import platform
 import re
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 
 import platformdirs
@@ -25,7 +24,7 @@ from whet.errors import Unsupported
 PACKAGES = ("mesa-vulkan-drivers", "libvulkan1")
 SOURCES = (Path("/etc/apt/sources.list.d/debian.sources"), Path("/etc/apt/sources.list"))
 CHOSEN_BY_USER = ("VK_ICD_FILENAMES", "VK_DRIVER_FILES")
-INSTALL = f"{Path(sys.executable).name} -m whet.gpu.driver"
+INSTALL = "python -m whet.gpu"
 
 
 def cache_folder() -> Path:
@@ -132,11 +131,3 @@ def _backports_source() -> str:
             option = f"[signed-by={signed.group(1)}] " if signed else ""
             return f"deb {option}{mirror.group(1)} {_codename()}-backports main\n"
     raise Unsupported("no Debian package source is configured", cure="add one, or install a Vulkan driver by hand")
-
-
-if __name__ == "__main__":
-    try:
-        print(f"software Vulkan driver: {install()}")
-    except Unsupported as error:
-        print(f"no software Vulkan driver: {error}", file=sys.stderr)
-        raise SystemExit(4) from None
