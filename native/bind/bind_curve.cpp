@@ -50,15 +50,15 @@ nb::tuple check_rows(const Points& points) {
     return nb::make_tuple(defect.index, static_cast<int>(defect.reason));
 }
 
-nb::tuple recover(const Scalars& x, const Flags& odd) {
+nb::tuple recover(const Scalars& x, const Flags& second, bool by_size) {
     const auto in = elements<Fp>(x);
-    const std::span<const unsigned char> parity{odd.data(), odd.shape(0)};
-    require_same_length(in, parity);
+    const std::span<const unsigned char> wanted{second.data(), second.shape(0)};
+    require_same_length(in, wanted);
     Output<G1Affine> out(in.size());
     FirstDefect defect;
     {
         nb::gil_scoped_release unlocked;
-        defect = decompress(in, parity, out.span());
+        defect = decompress(in, wanted, by_size ? RootRule::larger : RootRule::odd, out.span());
     }
     return nb::make_tuple(out.release(), defect.index, static_cast<int>(defect.reason));
 }
@@ -169,8 +169,9 @@ void bind_curve(nb::module_& m) {
           "Points from plain or Montgomery limbs: (points, index, reason).");
     m.def("write_points", write_rows, "Canonical limbs of points.");
     m.def("check_on_curve", check_rows, "(index, reason) of the first point off the curve.");
-    m.def("decompress", recover, nb::arg("x"), nb::arg("odd"),
-          "Points from x in Montgomery form (n, 4) and the parity of canonical y (n,) uint8: (points, index, reason).");
+    m.def("decompress", recover, nb::arg("x"), nb::arg("second"), nb::arg("by_size") = false,
+          "Points from x in Montgomery form (n, 4) and uint8 (n,), 1 for the odd y (by_size: the larger): "
+          "(points, index, reason).");
     m.def("normalise", normalised, "Affine points from Jacobian (n, 12), with shared inversions.");
     m.def("generator_multiples", generator_multiples, "k G for plain integers k below 2^256.");
     m.def("add", add_full, "p[i] + q[i] by the Jacobian formulas.");

@@ -30,12 +30,15 @@ FirstDefect check_on_curve(std::span<const G1Affine> points) {
     return {};
 }
 
-FirstDefect decompress(std::span<const Fp> x, std::span<const unsigned char> odd, std::span<G1Affine> out) {
+FirstDefect decompress(std::span<const Fp> x, std::span<const unsigned char> second, RootRule rule,
+                       std::span<G1Affine> out) {
+    constexpr Limbs<4> half = shift_right(Fp::modulus, 1);
     for (std::size_t i = 0; i < x.size(); ++i) {
         Fp y;
         if (!(x[i].squared() * x[i] + Bn254::b()).square_root(y)) return {i, PointDefect::no_square_root};
-        const bool is_odd = (y.canonical()[0] & 1) != 0;
-        out[i] = {x[i], is_odd == (odd[i] != 0) ? y : -y};
+        const Limbs<4> value = y.canonical();
+        const bool is_second = rule == RootRule::odd ? (value[0] & 1) != 0 : less_than(half, value);
+        out[i] = {x[i], is_second == (second[i] != 0) ? y : -y};
     }
     return {};
 }

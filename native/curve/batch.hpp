@@ -25,8 +25,12 @@ void write_points(std::span<const G1Affine> points, std::span<Limbs<8>> out);
 
 FirstDefect check_on_curve(std::span<const G1Affine> points);
 
-// Recovers y from x for each element: the root whose canonical value is odd where odd[i], else even. 380
+// What tells the two roots apart: the canonical value of one is odd, and one of them is above (p - 1) / 2.
+enum class RootRule : int { odd, larger };
+
+// Recovers y from x for each element: the odd (or the larger) root where second[i], else the other one. 380
 // multiplications per point. An x with no point above it is a defect.
-FirstDefect decompress(std::span<const Fp> x, std::span<const unsigned char> odd, std::span<G1Affine> out);
+FirstDefect decompress(std::span<const Fp> x, std::span<const unsigned char> second, RootRule rule,
+                       std::span<G1Affine> out);
 
 }  // namespace whet

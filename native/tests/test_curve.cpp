@@ -91,10 +91,14 @@ void check_batches() {
         odd.push_back(static_cast<unsigned char>(point.y.canonical()[0] & 1));
     }
     back.resize(finite.size());
-    CHECK(decompress(x, odd, back).reason == PointDefect::none);
+    CHECK(decompress(x, odd, RootRule::odd, back).reason == PointDefect::none);
+    CHECK(back == finite);
+    std::vector<unsigned char> larger;
+    for (const G1Affine& point : finite) larger.push_back(less_than((-point).y.canonical(), point.y.canonical()));
+    CHECK(decompress(x, larger, RootRule::larger, back).reason == PointDefect::none);
     CHECK(back == finite);
     x[5] = Fp::from_u64(4);  // 4^3 + 3 = 67 is not a square mod p
-    CHECK(decompress(x, odd, back).index == 5);
+    CHECK(decompress(x, odd, RootRule::odd, back).index == 5);
 }
 
 }  // namespace

@@ -1,0 +1,63 @@
+"""`Srs`: a reference string that stays in its file until it is used, and commitments to it."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+from typing import Any
+
+from whet._native import curve
+from whet.errors import BadInput
+from whet.msm.api import Engine
+from whet.msm.point import Endian, Point
+from whet.msm.points.files import RecordFile
+from whet.msm.validate import Limbs, ScalarsLike, read_scalars
+
+
+class Srs(RecordFile):
+    """A file of points: rows of 64 bytes, x and y little-endian and canonical, infinity as zeros.
+
+    The first commitment prepares all points of the view (`prepare` does it at a time of your choosing). For a file that
+    does not fit into memory use `msm_from_files`, which keeps nothing.
+    """
+
+    kind = "points"
+    columns = 8
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        super().__init__(*arguments, **options)
+        self._preparing = threading.Lock()
+        self._engine: Engine | None = None
+
+    @staticmethod
+    def _to_canonical(limbs: Limbs) -> Limbs:
+        return curve.write_points(limbs)  # type: ignore[no-any-return]
+
+    def prepare(self, *, variant: str = "auto", threads: int | None = None) -> Engine:
+        """The engine of these points, made once; later calls return the same one. Closed with the file."""
+        with self._preparing:
+            if self._engine is None:
+                # The reader has checked the points as far as was asked for.
+                self._engine = Engine(self.limbs(), montgomery=True, check=False, variant=variant, threads=threads)
+            return self._engine
+
+    def commit(
+        self, scalars: ScalarsLike, *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
+    ) -> Point:
+        """sum scalars[i] * point[offset + i]. There may be fewer scalars than points."""
+        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
+        if offset < 0 or offset + len(limbs) > len(self):
+            raise BadInput(f"{len(limbs)} scalars from point {offset} on, but {len(self)} points", cure="ask for less")
+        return self.prepare().compute(limbs, offset=offset, size=len(limbs))
+
+    def commit_many(
+        self, vectors: Iterable[ScalarsLike], *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
+    ) -> list[Point]:
+        """One commitment per vector."""
+        return [self.commit(scalars, offset=offset, endian=endian, montgomery=montgomery) for scalars in vectors]
+
+    def close(self) -> None:
+        with self._preparing:
+            if self._engine is not None:
+                self._engine.close()
+        super().close()

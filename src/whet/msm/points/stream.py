@@ -1,0 +1,49 @@
+"""One MSM over files of any size: a chunk of points and scalars is in memory at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from whet.errors import BadInput
+from whet.msm.api import msm
+from whet.msm.point import Point
+from whet.msm.points.files import RECORDS_PER_CHUNK, Scalars
+from whet.msm.points.srs import Srs
+
+
+def msm_from_files(
+    points: Srs,
+    scalars: Scalars,
+    *,
+    records: int = RECORDS_PER_CHUNK,
+    variant: str = "auto",
+    threads: int | None = None,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Point:
+    """The sum over both files, which must agree in length. `progress` hears how many points each chunk had.
+
+    Memory: about 100 bytes for each of `records` points in the reader, and what the variant needs for as many.
+    """
+    if len(points) != len(scalars):
+        raise BadInput(
+            f"{len(points)} points in {points.path} but {len(scalars)} scalars in {scalars.path}",
+            cure="take a part of the longer one with offset and n",
+        )
+    if records < 1:
+        raise BadInput(f"chunks of {records} records", cure="ask for at least one")
+    partial: list[Point] = []
+    for start in range(0, len(points), records):
+        stop = min(start + records, len(points))
+        chunk = points.limbs(start, stop)
+        partial.append(
+            msm(
+                chunk,
+                scalars.limbs(start, stop),
+                points_montgomery=True,
+                check=False,
+                variant=variant,
+                threads=threads,
+            )
+        )
+        progress(stop - start)
+    return partial[0] if len(partial) == 1 else msm(partial, [1] * len(partial))
