@@ -1,0 +1,122 @@
+// A task graph that is built once and run many times: arrays in, one topological order and one successor list out.
+//
+// What a replay pays per task: the call of its body. Edges cost an atomic decrement only inside components that several
+// workers share; a component that one worker runs alone needs no counters at all, its stored order is enough.
+#pragma once
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/pool.hpp"
+
+namespace whet::graph {
+
+// Returns 0, or a status that fails the task. Called without locks; `task` is the number the caller gave it.
+struct ReplayBody {
+    std::int32_t (*call)(void* context, std::int32_t task) = nullptr;
+    void* context = nullptr;
+};
+
+// Arrays as the caller has them; read during build only. Predecessors of task t: preds[start[t]] .. preds[start[t +
+// 1]].
+struct ReplayInput {
+    std::int64_t tasks = 0;
+    const std::int64_t* start = nullptr;
+    const std::int64_t* preds = nullptr;
+    const std::uint16_t* kind = nullptr;  // index into the body table; null: all 0
+};
+
+struct BuildReport {
+    bool ok = true;
+    std::string message;              // empty when ok
+    std::int64_t index = -1;          // first bad element
+    std::vector<std::int32_t> cycle;  // t0 -> t1 -> .. -> t0, each the predecessor of the next
+};
+
+struct ReplaySpan {
+    std::int64_t start_ns = 0;
+    std::int64_t end_ns = 0;
+    std::int32_t worker = -1;
+};
+
+struct ReplayReport {
+    std::int64_t executed = 0;   // bodies called
+    std::int64_t cancelled = 0;  // bodies not called: a predecessor failed, or the replay was stopped
+    std::int32_t failed = -1;    // first task that failed
+    std::int32_t status = 0;     // what it returned
+    bool stopped = false;        // by `poll`
+};
+
+struct ReplayOptions {
+    // Asked by the calling thread now and then; true ends the replay without calling further bodies.
+    std::function<bool()> poll;
+    // One span per task when given (size: tasks()).
+    ReplaySpan* spans = nullptr;
+    // Runs whole components on one worker where there are enough of them. Off: every edge is counted.
+    bool coarsen = true;
+};
+
+class ReplayGraph {
+  public:
+    static constexpr std::int64_t kMostTasks = (std::int64_t{1} << 31) - 2;
+
+    ReplayGraph();
+    ~ReplayGraph();
+    ReplayGraph(const ReplayGraph&) = delete;
+    ReplayGraph& operator=(const ReplayGraph&) = delete;
+
+    // Checks and stores the graph. On failure the object stays empty and the report says why.
+    BuildReport build(const ReplayInput& input, std::vector<ReplayBody> bodies);
+
+    // Runs every task once, each after its predecessors. One replay of a graph at a time; the caller sees to that.
+    ReplayReport replay(Pool& pool, const ReplayOptions& options = {});
+
+    std::int64_t tasks() const { return static_cast<std::int64_t>(nodes_.size()); }
+    std::int64_t edges() const { return edges_; }
+    std::int64_t components() const { return components_; }
+    // Tasks in components that one worker runs alone when the replay may coarsen.
+    std::int64_t solo_tasks() const { return solo_end_; }
+
+  private:
+    struct Worker;
+    struct Session;
+    // Places are positions in the stored order: components one after the other, each in topological order.
+    struct Node {
+        std::uint32_t first_successor = 0;
+        std::uint32_t successors = 0;
+        std::uint32_t fan_in = 0;
+        std::int32_t task = 0;
+    };
+
+    ReplayGraph& operator=(ReplayGraph&&) noexcept;
+    void seat_workers(unsigned count, std::size_t capacity);
+    void lay_out(const ReplayInput& input, const std::vector<std::int32_t>& order);
+
+    std::vector<Node> nodes_;
+    std::vector<std::uint16_t> kinds_;
+    // Successor places by node; then the roots of the solo part; then the roots of the shared part.
+    std::vector<std::uint32_t> successors_;
+    // Bit set: the node has many successors and each of them waits for it alone, so they are handed on as one range.
+    std::vector<bool> wide_;
+    std::vector<std::uint32_t> run_start_;  // solo runs: whole components, at least kRunTasks tasks together
+    std::vector<ReplayBody> bodies_;
+    // Arrivals. They go up in one replay and down in the next, so that nothing is reset in between.
+    std::unique_ptr<std::atomic<std::uint32_t>[]> arrivals_;
+    std::unique_ptr<std::atomic<std::uint8_t>[]> poisoned_;
+    std::vector<std::unique_ptr<Worker>> workers_;  // kept between replays: their deques are large
+    std::size_t deque_capacity_ = 0;
+    bool poison_left_ = false;
+    bool solo_down_ = false;
+    bool shared_down_ = false;
+    std::uint32_t solo_end_ = 0;
+    std::uint32_t solo_roots_ = 0;
+    std::uint32_t shared_roots_ = 0;
+    std::int64_t edges_ = 0;
+    std::int64_t components_ = 0;
+};
+
+}  // namespace whet::graph
