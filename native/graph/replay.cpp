@@ -69,10 +69,10 @@ struct ReplayGraph::Session {
             }
         }
         const ReplayBody& body = graph.bodies_[graph.kinds_[place]];
-        std::int32_t result = 0;
+        int result = 0;
         if (body.call) {
             const std::int64_t begun = options.spans ? now_ns() : 0;
-            result = body.call(body.context, node.task);
+            result = invoke(body, place, node.task);
             if (options.spans) {
                 options.spans[node.task] = {begun, now_ns(), static_cast<std::int32_t>(worker)};
             }
@@ -87,6 +87,13 @@ struct ReplayGraph::Session {
         }
     }
 
+    int invoke(const ReplayBody& body, std::uint32_t place, std::int32_t task) const {
+        const auto number = static_cast<std::uint64_t>(task);
+        if (graph.arguments_.empty()) return body.call(nullptr, &number, body.user);
+        const Arguments& given = graph.arguments_[place];
+        return body.call(given.tensors, given.scalars ? given.scalars : &number, body.user);
+    }
+
     // Relaxed throughout: a successor sees the mark because it runs after this task, through its counter or its order.
     void poison_successors(const Node& node) {
         for (std::uint32_t i = 0; i < node.successors; ++i) {
@@ -94,7 +101,7 @@ struct ReplayGraph::Session {
         }
     }
 
-    void fail(const Node& node, std::int32_t result) {
+    void fail(const Node& node, int result) {
         std::int32_t nobody = -1;
         if (failed.compare_exchange_strong(nobody, node.task, std::memory_order_relaxed)) {
             status.store(result, std::memory_order_relaxed);

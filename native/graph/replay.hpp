@@ -15,19 +15,25 @@
 
 namespace whet::graph {
 
-// Returns 0, or a status that fails the task. Called without locks; `task` is the number the caller gave it.
+// The same body as a submitted task has: tensor addresses, scalar words, the pointer of its table row. Nonzero fails
+// the task. A body must not throw. A null call is a barrier.
 struct ReplayBody {
-    std::int32_t (*call)(void* context, std::int32_t task) = nullptr;
-    void* context = nullptr;
+    int (*call)(void* const* tensors, const std::uint64_t* scalars, void* user) = nullptr;
+    void* user = nullptr;
 };
 
-// Arrays as the caller has them; read during build only. Predecessors of task t: preds[start[t]] .. preds[start[t +
-// 1]].
+// Arrays as the caller has them. Predecessors of task t: preds[start[t]] .. preds[start[t + 1]]; they and `kind` are
+// read during build only. Tensor addresses and scalar words are laid out the same way, stay the caller's and are read
+// at every replay; without them a body gets no tensors, and its own task number as the only scalar.
 struct ReplayInput {
     std::int64_t tasks = 0;
     const std::int64_t* start = nullptr;
     const std::int64_t* preds = nullptr;
     const std::uint16_t* kind = nullptr;  // index into the body table; null: all 0
+    void* const* tensors = nullptr;
+    const std::int64_t* tensor_start = nullptr;
+    const std::uint64_t* scalars = nullptr;
+    const std::int64_t* scalar_start = nullptr;
 };
 
 struct BuildReport {
@@ -98,6 +104,11 @@ class ReplayGraph {
 
     std::vector<Node> nodes_;
     std::vector<std::uint16_t> kinds_;
+    struct Arguments {
+        void* const* tensors;
+        const std::uint64_t* scalars;
+    };
+    std::vector<Arguments> arguments_;  // by place; empty when no task has any
     // Successor places by node; then the roots of the solo part; then the roots of the shared part.
     std::vector<std::uint32_t> successors_;
     // Bit set: the node has many successors and each of them waits for it alone, so they are handed on as one range.

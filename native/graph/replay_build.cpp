@@ -174,11 +174,16 @@ void ReplayGraph::lay_out(const ReplayInput& input, const std::vector<std::int32
 
     nodes_.resize(n);
     kinds_.assign(n, 0);
+    if (input.tensors || input.scalars) arguments_.resize(n);
     for (std::uint32_t t = 0; t < n; ++t) {
         Node& node = nodes_[place[t]];
         node.task = static_cast<std::int32_t>(t);
         node.fan_in = static_cast<std::uint32_t>(input.start[t + 1] - input.start[t]);
         if (input.kind) kinds_[place[t]] = input.kind[t];
+        if (!arguments_.empty()) {
+            arguments_[place[t]] = {input.tensors ? input.tensors + input.tensor_start[t] : nullptr,
+                                    input.scalars ? input.scalars + input.scalar_start[t] : nullptr};
+        }
         for (std::int64_t e = input.start[t]; e < input.start[t + 1]; ++e) {
             ++nodes_[place[static_cast<std::size_t>(input.preds[e])]].successors;
         }

@@ -18,7 +18,13 @@ struct Shape {
         start.push_back(static_cast<std::int64_t>(preds.size()));
     }
     std::int64_t tasks() const { return static_cast<std::int64_t>(start.size()) - 1; }
-    ReplayInput input() const { return {tasks(), start.data(), preds.data(), nullptr}; }
+    ReplayInput input() const {
+        ReplayInput in;
+        in.tasks = tasks();
+        in.start = start.data();
+        in.preds = preds.data();
+        return in;
+    }
 };
 
 // Each body checks that its predecessors have run in this round, and that it has not.
@@ -30,8 +36,9 @@ struct Watch {
     std::atomic<long> again{0};
     std::int32_t fails = -1;
     explicit Watch(const Shape& s) : shape(s), rounds(static_cast<std::size_t>(s.tasks())) {}
-    static std::int32_t call(void* self, std::int32_t task) {
+    static int call(void* const*, const std::uint64_t* scalars, void* self) {
         Watch& w = *static_cast<Watch*>(self);
+        const auto task = static_cast<std::int32_t>(scalars[0]);
         for (std::int64_t e = w.shape.start[task]; e < w.shape.start[task + 1]; ++e) {
             const auto p = static_cast<std::size_t>(w.shape.preds[static_cast<std::size_t>(e)]);
             if (w.rounds[p].load(std::memory_order_relaxed) != w.round) ++w.early;
