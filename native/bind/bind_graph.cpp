@@ -1,0 +1,18 @@
+// whet._native.graph: the parts of the runtime, each bound in a file of its own, and the table of built-in kernels.
+#include <nanobind/nanobind.h>
+
+#include "graph/kernels.hpp"
+
+namespace nb = nanobind;
+
+void bind_graph_replay(nb::module_& m);
+
+void bind_graph(nb::module_& m) {
+    bind_graph_replay(m);
+    nb::list table;
+    for (const whet::graph::Kernel& kernel : whet::graph::kernels()) {
+        table.append(
+            nb::make_tuple(kernel.name, reinterpret_cast<std::uintptr_t>(kernel.call), kernel.tensors, kernel.scalars));
+    }
+    m.attr("KERNELS") = table;
+}
