@@ -19,6 +19,7 @@ import msgspec
 from platformdirs import user_data_path
 
 from whet.errors import BadInput, StoreError
+from whet.evidence.headline import headline
 from whet.evidence.record import SCHEMA_VERSION, Decision, Outcome, Run, Sample
 from whet.evidence.store_faults import explained
 from whet.evidence.store_file import Transaction, connect, connect_to_read, make_folder
@@ -37,6 +38,8 @@ class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
     device: str
     budget: str
     baseline: str
+    headline: str
+    outcome: Outcome
     outcomes: dict[str, Outcome]
     repeats: int
     warnings: int
@@ -64,7 +67,7 @@ class Store:
         `read_only` never writes: a store in a folder without write permission can be read, one that does not exist
         is empty. `wait_s` is how long to wait for another writer.
         """
-        given = path is not None or "WHET_STORE" in os.environ
+        given = path is not None or bool(os.environ.get("WHET_STORE"))
         place = Path(path) if path is not None else default_path()
         if "\0" in str(place) or place.is_dir():
             raise StoreError(f"run store {str(place)!r}: not a file name", cure="name a file, not a folder")
@@ -252,6 +255,7 @@ def _plain(value: Any) -> Any:
 
 
 def _summarise(run: Run, repeats: int, shipped: str | None) -> RunSummary:
+    said = headline(run)
     return RunSummary(
         id=run.id,
         created=run.created,
@@ -260,6 +264,8 @@ def _summarise(run: Run, repeats: int, shipped: str | None) -> RunSummary:
         device=run.device,
         budget=run.budget,
         baseline=run.baseline,
+        headline=said.text,
+        outcome=said.outcome,
         outcomes={verdict.candidate: verdict.outcome for verdict in run.verdicts},
         repeats=repeats,
         warnings=len(run.warnings),

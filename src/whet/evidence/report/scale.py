@@ -1,0 +1,100 @@
+"""From values to places on an axis: range, ticks, units. Places are percentages, so that a drawing fits any width."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+MOST_TICKS = 5
+WIDEST_LINEAR_RATIO = 2.5
+MARGIN = 0.07
+
+
+@dataclass(frozen=True)
+class Scale:
+    """Maps [low, high] to [0, 100] %, on a linear or a logarithmic axis."""
+
+    low: float
+    high: float
+    ticks: tuple[float, ...]
+    logarithmic: bool = False
+
+    def percent(self, value: float) -> float:
+        low, high, at = self.low, self.high, value
+        if self.logarithmic:
+            low, high, at = math.log(self.low), math.log(self.high), math.log(max(value, self.low * 1e-3))
+        return round(100 * min(max((at - low) / (high - low), 0.0), 1.0), 2)
+
+
+def ratio_scale(values: Iterable[float]) -> Scale:
+    """An axis for ratios that always shows 1. Logarithmic once the values span more than 2.5 to 1."""
+    known = [value for value in values if value > 0 and math.isfinite(value)]
+    low, high = min([*known, 0.97]), max([*known, 1.03])
+    if high / low <= WIDEST_LINEAR_RATIO:
+        margin = (high - low) * MARGIN
+        low, high = low - margin, high + margin
+        return Scale(low, high, _linear_ticks(low, high))
+    grow = (high / low) ** MARGIN
+    low, high = low / grow, high * grow
+    return Scale(low, high, _power_ticks(low, high), logarithmic=True)
+
+
+def _linear_ticks(low: float, high: float) -> tuple[float, ...]:
+    """Round steps counted from 1, as many as stay readable on a phone."""
+    step = next(s for s in (0.01, 0.02, 0.05, 0.1, 0.2, 0.25, 0.5, 1.0) if (high - low) / s <= MOST_TICKS)
+    first, last = math.ceil((low - 1) / step), math.floor((high - 1) / step)
+    return tuple(round(1 + k * step, 6) for k in range(first, last + 1))
+
+
+def _power_ticks(low: float, high: float) -> tuple[float, ...]:
+    base = 2.0
+    while math.log(high / low, base) > MOST_TICKS:
+        base *= 2
+    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
+    return tuple(base**k for k in range(first, last + 1))
+
+
+def quantile(values: Sequence[float], share: float) -> float:
+    """Linear interpolation between order statistics."""
+    ordered = sorted(values)
+    place = share * (len(ordered) - 1)
+    below = math.floor(place)
+    above = min(below + 1, len(ordered) - 1)
+    return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def duration(ns: float) -> str:
+    """Three significant digits and the unit that fits: 4.02 ms."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("µs", 1e3)):
+        if ns >= size * 0.9995:
+            return f"{_three(ns / size)} {unit}"
+    return f"{_three(ns)} ns"
+
+
+def size(count_bytes: float) -> str:
+    """Binary units: 1.50 MiB."""
+    for unit, one in (("GiB", 2**30), ("MiB", 2**20), ("KiB", 2**10)):
+        if count_bytes >= one:
+            return f"{_three(count_bytes / one)} {unit}"
+    return f"{count_bytes:.0f} B"
+
+
+def ratio(value: float) -> str:
+    """Three digits that count: 0.0861, 0.413, 1.02, 12.4."""
+    return f"{value:#.3g}" if value < 1 else _three(value)
+
+
+def tick(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def percent(share: float) -> str:
+    shown = 100 * share
+    return f"{shown:.1f} %" if abs(shown) < 10 else f"{shown:.0f} %"
+
+
+def _three(value: float) -> str:
+    if value >= 99.95:
+        return f"{value:,.0f}"
+    return f"{value:.1f}" if value >= 9.995 else f"{value:.2f}"
