@@ -20,6 +20,7 @@ from whet.errors import BadInput
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
 KnobValue = int | bool | str
+MAX_SIZE = 2**62
 
 
 class Case(msgspec.Struct, frozen=True, kw_only=True):
@@ -205,12 +206,19 @@ def parse_size(text: str, *, what: str = "size") -> int:
     """Reads 4096, 2^12 or 4_096. Anything else is BadInput."""
     base, caret, exponent = text.strip().partition("^")
     try:
-        value = int(base) ** int(exponent) if caret else int(base)
-        if caret and int(exponent) < 0:
+        value, power = int(base), int(exponent) if caret else 1
+        if power < 0:
             raise ValueError
     except ValueError:
-        raise BadInput(f"{what} {text!r} is not a whole number", cure="write 4096 or 2^12") from None
-    return value
+        raise BadInput(f"{what} {_shorten(text)} is not a whole number", cure="write 4096 or 2^12") from None
+    # Bounded before it is computed: 9^999999999 must be an error, not an hour.
+    if abs(value) > MAX_SIZE or (abs(value) > 1 and power > 63) or abs(value**power) > MAX_SIZE:
+        raise BadInput(f"{what} {_shorten(text)} is too large", cure="stay below 2^62")
+    return int(value**power)
+
+
+def _shorten(text: str) -> str:
+    return repr(text if len(text) <= 40 else text[:37] + "...")
 
 
 def parse_variant(engine: Engine, text: str) -> Variant:

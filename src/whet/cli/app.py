@@ -20,6 +20,9 @@ from whet.errors import ExitCode
 
 # Name, where the click command lives, and its line in `whet --help`, in the order in which they are shown.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "check": ("whet.cli.check:command", "the gate alone: oracle against variants"),
+    "ab": ("whet.cli.ab:command", "gate, interleaved trial, verdict"),
+    "sweep": ("whet.cli.sweep:command", "the same over axes, as a growth table"),
     "regions": ("whet.cli.regions:command", "region tables, coverage, verdict, predicted gains, traces"),
     "completion": ("whet.cli.completion:command", "print the completion script of your shell"),
 }

@@ -1,0 +1,100 @@
+"""`whet ab`: gate, interleaved trial, verdict."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from whet.cli import options
+from whet.cli.subject import budget_name, budget_options, command_line, make_plan, shown_progress, subject_options
+from whet.errors import BadInput, ExitCode
+
+
+@click.command("ab", short_help="gate, interleaved trial, verdict")
+@click.argument("engine")
+@click.argument("variants", nargs=-1, required=True, metavar="VARIANT VARIANT...")
+@subject_options
+@budget_options
+@click.option(
+    "--baseline", metavar="VARIANT", help="What the others are compared with; the first variant unless given."
+)
+@click.option("--fail-if-slower", is_flag=True, help="Exit with 1 if any variant is SLOWER than the baseline.")
+@click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML report.")
+@options.store_path
+@options.as_json
+def command(**given: Any) -> ExitCode:
+    """Which variant should I ship, and how do I know?
+
+    ENGINE is a registered name or a Python file. Every variant is checked against the oracle on every repeat; one that
+    is wrong is refused and has no time. The run is stored.
+
+    Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
+    UNDECIDED; else 0.
+    """
+    return compare(**given)
+
+
+def compare(
+    *,
+    engine: str,
+    variants: tuple[str, ...],
+    n: str | None,
+    sizes: tuple[str, ...],
+    profile: str | None,
+    baseline: str | None,
+    quick: bool,
+    rigorous: bool,
+    effect: float,
+    fail_if_slower: bool,
+    report: Path | None,
+    store_path: Path | None,
+    as_json: bool,
+    **planned: Any,
+) -> ExitCode:
+    from whet.cli.console import print_json
+    from whet.cli.run_view import exit_code, show_run
+    from whet.evidence import cases
+    from whet.evidence.experiment import Experiment
+    from whet.evidence.registry import load
+    from whet.evidence.store import Store
+    from whet.evidence.trial import BUDGETS
+    from whet.protocol import parse_variant
+
+    budget = BUDGETS[budget_name(quick, rigorous)]
+    loaded = load(engine)
+    plan = make_plan(loaded, variants, **planned)
+    if len(plan.variants) < 2:
+        offer = ", ".join(spec.name for spec in loaded.engine.variants())
+        raise BadInput("ab compares two variants or more", cure=f"name another; variants: {offer}")
+    case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
+    base = str(parse_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
+    if base not in map(str, plan.variants):
+        raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
+    with Store.open(store_path) as store:
+        with shown_progress(f"{loaded.engine.name} {case}") as show:
+            run = Experiment(
+                plan=plan,
+                case=case,
+                budget=budget,
+                baseline=base,
+                command=command_line(plan),
+                engine_sha256=loaded.sha256,
+                evidence_folder=store.path.parent / "evidence",
+                effect=effect,
+                on_progress=show,
+            ).run()
+        store.add(run)
+    if as_json:
+        print_json(run)
+    else:
+        show_run(run)
+        click.echo(f"run {run.id}; again: {run.command}")
+    if report is not None:
+        from whet.evidence.report import render_report
+
+        report.write_text(render_report([run]), encoding="utf-8")
+        if not as_json:
+            click.echo(f"report: {report}")
+    return exit_code([run], fail_if_slower=fail_if_slower)

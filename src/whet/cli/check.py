@@ -1,0 +1,117 @@
+"""`whet check`: the gate alone."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whet.cli import options
+from whet.cli.subject import command_line, make_plan, shown_progress, subject_options
+from whet.errors import ExitCode
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from whet.evidence.gate import Plan
+    from whet.evidence.record import Gate
+    from whet.protocol import Case
+
+
+@click.command("check", short_help="the gate alone")
+@click.argument("engine")
+@click.argument("variants", nargs=-1, metavar="[VARIANT]...")
+@subject_options
+@click.option(
+    "--cases",
+    "most_cases",
+    type=click.IntRange(1),
+    default=40,
+    show_default=True,
+    help="At most this many of the engine's cases.",
+)
+@click.option(
+    "--repeats", type=click.IntRange(1), default=3, show_default=True, help="Repeats per case, each on fresh inputs."
+)
+@options.as_json
+def command(**given: Any) -> ExitCode:
+    """Checks variants against the oracle and times nothing.
+
+    Without a size or profile it goes through the engine's own cases, without a variant through all of them.
+
+    Exit codes: 0 all green, 3 any red.
+    """
+    return check(**given)
+
+
+def check(
+    *,
+    engine: str,
+    variants: tuple[str, ...],
+    n: str | None,
+    sizes: tuple[str, ...],
+    profile: str | None,
+    most_cases: int,
+    repeats: int,
+    as_json: bool,
+    **planned: Any,
+) -> ExitCode:
+    from whet.cli.console import print_json
+    from whet.evidence import cases
+    from whet.evidence.registry import load
+
+    loaded = load(engine)
+    plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
+    asked = cases.parse_sizes(sizes, n)
+    chosen = (
+        [cases.choose(loaded.engine, asked, profile)] if asked or profile else list(loaded.engine.cases())[:most_cases]
+    )
+    with shown_progress(f"gate {loaded.engine.name}") as show:
+        gates = examine_all(plan, chosen, repeats, show)
+    if as_json:
+        print_json({"engine": loaded.engine.name, "seed": plan.seed, "cases": chosen, "gates": gates})
+    else:
+        _show(plan, chosen, gates)
+    return ExitCode.OK if all(gate.green for gate in gates) else ExitCode.REFUSED
+
+
+def examine_all(plan: Plan, chosen: Sequence[Case], repeats: int, show: Callable[[float, str], None]) -> list[Gate]:
+    """Every variant on every case; a variant that turns red is left out of the rest."""
+    from whet.evidence.examine import Refusal, examine, explain, failure
+    from whet.evidence.experiment import default_evidence_folder
+    from whet.evidence.gate import Rig
+    from whet.evidence.record import Gate
+
+    refusals: dict[str, Refusal] = {}
+    with Rig(plan) as rig:
+        for number, case in enumerate(chosen):
+            if rig.alive:
+                show(number / len(chosen), str(case))
+                refusals |= examine(rig, case, repeats)[1]
+        counts = {name: (stand.full_checks, stand.digest_checks) for name, stand in rig.stands.items()}
+    gates = []
+    for name, (full, digests) in counts.items():
+        why = None
+        if name in refusals and len(chosen) == 1:
+            alone = replace(plan, variants=tuple(v for v in plan.variants if str(v) == name))
+            why = failure(alone, refusals[name], command_line(plan), None)
+        elif name in refusals:
+            why = explain(
+                plan, refusals[name], default_evidence_folder(), command_line(plan), lambda case: show(1.0, str(case))
+            )
+        gates.append(Gate(variant=name, green=why is None, full_checks=full, digest_checks=digests, failure=why))
+    return gates
+
+
+def _show(plan: Plan, chosen: Sequence[Case], gates: Sequence[Gate]) -> None:
+    from whet.cli.console import console
+    from whet.cli.run_view import show_failures
+
+    out = console()
+    what = str(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} cases"
+    out.print(f"{plan.engine.name}  {what}  device={plan.device}  seed={plan.seed}")
+    for gate in gates:
+        if gate.green:
+            out.print(f"green: {gate.variant}: {gate.full_checks} full checks")
+    show_failures(gates)

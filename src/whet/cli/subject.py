@@ -1,0 +1,122 @@
+"""What `check`, `ab` and `sweep` have in common: the options that name an engine, its variants and a case."""
+
+from __future__ import annotations
+
+import shlex
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whet.errors import BadInput
+
+if TYPE_CHECKING:
+    from whet.evidence.gate import Plan
+    from whet.evidence.registry import Loaded
+
+_OPTIONS = (
+    click.option("--n", metavar="SIZE", help="Short for --size n=SIZE; 2^10 is allowed."),
+    click.option("--size", "sizes", multiple=True, metavar="AXIS=SIZE", help="Size of one axis; repeat per axis."),
+    click.option("--profile", metavar="NAME", help="Input profile; the engine's first unless given."),
+    click.option("--device", metavar="NAME", help="Where it runs; the engine's first device unless given."),
+    click.option(
+        "--seed", type=click.IntRange(0, 2**62), help="Drives every random choice; drawn and printed unless given."
+    ),
+    click.option(
+        "--clock", type=click.Choice(["wall", "device"]), default="wall", show_default=True, help="Which clock counts."
+    ),
+    click.option(
+        "--call-limit",
+        "call_limit_s",
+        type=click.FloatRange(min=0, min_open=True),
+        default=60.0,
+        show_default=True,
+        metavar="SECONDS",
+        help="A call that takes longer is refused as hung.",
+    ),
+)
+
+
+def subject_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options above, in this order, under a command's own."""
+    for option in reversed(_OPTIONS):
+        command = option(command)
+    return command
+
+
+def budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    options = (
+        click.option("--quick", is_flag=True, help="A first answer in well under a minute."),
+        click.option("--rigorous", is_flag=True, help="Narrow intervals; takes minutes."),
+        click.option(
+            "--effect",
+            type=click.FloatRange(0, 1, min_open=True, max_open=True),
+            default=0.02,
+            show_default=True,
+            help="The smallest difference that matters, as a share of the time.",
+        ),
+    )
+    for option in reversed(options):
+        command = option(command)
+    return command
+
+
+def budget_name(quick: bool, rigorous: bool) -> str:
+    if quick and rigorous:
+        raise BadInput("--quick and --rigorous exclude each other", cure="give one of them")
+    return "quick" if quick else "rigorous" if rigorous else "default"
+
+
+def make_plan(
+    loaded: Loaded,
+    variants: Sequence[str],
+    *,
+    device: str | None,
+    seed: int | None,
+    clock: str,
+    call_limit_s: float,
+) -> Plan:
+    """Reads variants and device against what the engine offers."""
+    from whet.evidence import seeds
+    from whet.evidence.gate import Plan
+    from whet.protocol import Clock, parse_variant
+
+    engine = loaded.engine
+    chosen = [parse_variant(engine, text) for text in variants]
+    spelled = [str(variant) for variant in chosen]
+    for name in spelled:
+        if spelled.count(name) > 1:
+            raise BadInput(f"variant {name} is given twice", cure="give each variant once")
+    where = device if device is not None else engine.devices[0]
+    if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
+        raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
+    which: Clock = "device" if clock == "device" else "wall"
+    drawn = seeds.fresh() if seed is None else seed
+    return Plan(engine, loaded.ref, tuple(chosen), where, drawn, which, call_limit_s)
+
+
+def command_line(plan: Plan) -> str:
+    """The typed command with the seed that was drawn for it, so that it draws the same again."""
+    words = sys.argv[1:]
+    if not any(word == "--seed" or word.startswith("--seed=") for word in words):
+        words = [*words, "--seed", str(plan.seed)]
+    return shlex.join(["whet", *words])
+
+
+@contextmanager
+def shown_progress(description: str) -> Iterator[Callable[[float, str], None]]:
+    """A bar that takes shares from 0 to 1; nothing where no person looks."""
+    from whet.cli.console import progress
+
+    with progress(description, total=100) as advance:
+        done = 0
+
+        def show(share: float, note: str) -> None:
+            nonlocal done
+            step = max(0, round(share * 100) - done)
+            done += step
+            advance(step, note)
+
+        yield show

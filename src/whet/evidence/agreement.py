@@ -1,0 +1,120 @@
+"""Does an output agree with the oracle? Written so that NaN, infinities and poison never pass by accident."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from whet.errors import BadInput
+from whet.protocol import Array, Output, Tolerance
+
+# Exponent bits per float width: all ones means infinity or NaN.
+_EXPONENT = {2: 0x7C00, 4: 0x7F80_0000, 8: 0x7FF0_0000_0000_0000}
+
+
+@dataclass(frozen=True)
+class Disagreement:
+    """The first wrong element of one output."""
+
+    reason: str
+    detail: str
+    expected: dict[str, Any]
+    got: dict[str, Any]
+
+
+def conform(answer: Mapping[str, Any], shapes: Mapping[str, Output]) -> dict[str, Array]:
+    """The oracle's answer in the very shapes and types of the output buffers, or BadInput."""
+    if set(answer) != set(shapes):
+        raise BadInput(
+            f"the oracle answers {sorted(answer)}, but the outputs are {sorted(shapes)}",
+            cure="name the same buffers in both",
+        )
+    conformed = {}
+    for name, output in shapes.items():
+        value = np.asarray(answer[name])
+        dtype = np.dtype(output.dtype)
+        if value.shape != tuple(output.shape):
+            raise BadInput(
+                f"the oracle's {name!r} has shape {value.shape}, but the output has {tuple(output.shape)}",
+                cure="give both the same shape",
+            )
+        if value.dtype != dtype and not np.can_cast(value.dtype, dtype, casting="same_kind"):
+            raise BadInput(
+                f"the oracle's {name!r} is {value.dtype}, but the output is {dtype}", cure="give both the same type"
+            )
+        conformed[name] = np.ascontiguousarray(value.astype(dtype, copy=False))
+    return conformed
+
+
+def disagreement(
+    name: str, got: Array, want: Array, tolerance: Tolerance, *, slack: float = 1.0
+) -> Disagreement | None:
+    """None if every element agrees. `slack` widens the tolerance where two inexact answers are compared."""
+    inexact = not tolerance.exact and got.dtype.kind not in "iub"
+    wrong = _outside(got, want, tolerance, slack) if inexact else _bits_differ(got, want)
+    found = np.flatnonzero(wrong)
+    if not len(found):
+        return None
+    first = int(found[0])
+    index = tuple(int(i) for i in np.unravel_index(first, got.shape)) if got.shape else ()
+    mine, theirs = str(got.reshape(-1)[first]), str(want.reshape(-1)[first])
+    not_finite = np.flatnonzero(wrong & ~_finite(got).reshape(-1) & _finite(want).reshape(-1))
+    reason = "not finite" if len(not_finite) else "wrong output"
+    detail = (
+        f"{name}{list(index)} is {mine}, the oracle says {theirs}; {len(found):,} of {got.size:,} elements differ"
+        + (f", {len(not_finite):,} are not finite" if len(not_finite) else "")
+    )
+    place = {"output": name, "index": list(index)}
+    return Disagreement(reason, detail, {**place, "value": theirs}, {**place, "value": mine})
+
+
+def _bits_differ(got: Array, want: Array) -> Array:
+    width = got.dtype.itemsize
+    differ: Array = (_raw(got) != _raw(want)).reshape(-1, width).any(axis=1)
+    return differ
+
+
+def _raw(values: Array) -> Array:
+    return np.ascontiguousarray(values).reshape(-1).view(np.uint8)
+
+
+def _outside(got: Array, want: Array, tolerance: Tolerance, slack: float) -> Array:
+    if got.dtype.kind == "c":
+        either: Array = np.any(_outside(_parts(got), _parts(want), tolerance, slack).reshape(-1, 2), axis=1)
+        return either
+    ours, theirs = _wide(got), _wide(want)
+    with np.errstate(all="ignore"):
+        limit = slack * (tolerance.absolute + tolerance.relative * np.abs(theirs))
+        near = np.abs(ours - theirs) <= limit
+    near &= _finite(got).reshape(-1) & _finite(want).reshape(-1)
+    # Where the oracle itself is not finite, the very kind of it must come back.
+    near |= (np.isnan(theirs) & np.isnan(ours)) | (np.isinf(theirs) & (ours == theirs))
+    outside: Array = ~near
+    return outside
+
+
+def _parts(values: Array) -> Array:
+    return np.ascontiguousarray(values).reshape(-1).view(f"f{values.dtype.itemsize // 2}")
+
+
+def _wide(values: Array) -> Array:
+    flat = values.reshape(-1)
+    return flat if flat.dtype.kind == "f" and flat.dtype.itemsize > 8 else flat.astype(np.float64)
+
+
+def _finite(values: Array) -> Array:
+    """Finiteness on bit patterns: compilers and fast-math libraries may fold isfinite() to true."""
+    if values.dtype.kind in "iub":
+        return np.ones(values.shape, dtype=bool)
+    if values.dtype.kind == "c":
+        both: Array = np.asarray(np.all(_finite(_parts(values)).reshape(*values.shape, 2), axis=-1))
+        return both
+    mask = _EXPONENT.get(values.dtype.itemsize) if values.dtype.kind == "f" else None
+    if mask is None:
+        return np.isfinite(_wide(values)).reshape(values.shape)
+    bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
+    finite: Array = (bits & mask) != mask
+    return finite

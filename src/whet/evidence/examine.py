@@ -1,0 +1,139 @@
+"""The gate alone: several repeats of a case on fresh inputs, and the search for the smallest case that fails."""
+
+from __future__ import annotations
+
+import shlex
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from whet.errors import WhetError
+from whet.evidence.cases import shrinking
+from whet.evidence.gate import Plan, Reading, Red, Rig
+from whet.evidence.record import Failure
+from whet.protocol import Case
+
+REPEATS = 3
+SEARCH_SECONDS = 8.0
+# Trying these again costs a whole time limit each, so they are reported where they were seen.
+NOT_SEARCHED = ("hung",)
+
+
+@dataclass(frozen=True)
+class Refusal:
+    """A red variant with the circumstances under which it showed."""
+
+    variant: str
+    red: Red
+    case: Case
+    repeats: int
+
+
+def examine(rig: Rig, case: Case, repeats: int = REPEATS) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
+    """Runs every variant that is still alive `repeats` times on `case`; one process each, state kept in between."""
+    readings: dict[str, list[Reading]] = {name: [] for name in rig.alive}
+    refusals = {name: Refusal(name, red, case, 0) for name, red in rig.open(case).items()}
+    for repeat in range(repeats):
+        alive = rig.alive
+        if not alive:
+            break
+        label = ("check", str(case), repeat)
+        for name, found in rig.round(label, alive, dict.fromkeys(alive, 1)).items():
+            if isinstance(found, Red):
+                refusals[name] = Refusal(name, found, case, repeat + 1)
+                readings.pop(name, None)
+            else:
+                readings[name].append(found)
+    return readings, refusals
+
+
+def explain(plan: Plan, refusal: Refusal, folder: Path, fallback: str, on_try: Callable[[Case], None]) -> Failure:
+    """Looks for the smallest case that fails and for a command that fails again, and saves the bytes of it."""
+    plan = replace(plan, variants=tuple(v for v in plan.variants if str(v) == refusal.variant))
+    if refusal.red.reason in NOT_SEARCHED:
+        return failure(plan, refusal, command(plan, refusal.case, max(REPEATS, refusal.repeats)), None)
+    deadline = time.monotonic() + SEARCH_SECONDS
+    found = _search(
+        plan, refusal, shrinking(plan.engine, refusal.case), repeats=REPEATS, deadline=deadline, on_try=on_try
+    )
+    if found is None and refusal.repeats + 5 > REPEATS:
+        found = _search(plan, refusal, [refusal.case], repeats=refusal.repeats + 5, deadline=None, on_try=on_try)
+    if found is None:
+        return failure(plan, refusal, fallback, None)
+    smallest, repeats = found
+    again, saved = _confirm(plan, smallest, repeats, folder)
+    if again is None:
+        return failure(plan, refusal, fallback, None)
+    return failure(plan, again, command(plan, smallest, repeats), saved)
+
+
+def _search(
+    plan: Plan,
+    refusal: Refusal,
+    candidates: Sequence[Case],
+    *,
+    repeats: int,
+    deadline: float | None,
+    on_try: Callable[[Case], None],
+) -> tuple[Case, int] | None:
+    """The first candidate that fails in a process that saw only smaller ones before."""
+    with Rig(plan) as rig:
+        for case in candidates:
+            if deadline is not None and time.monotonic() > deadline and case != refusal.case:
+                continue
+            on_try(case)
+            try:
+                _, refusals = examine(rig, case, repeats)
+            except WhetError:
+                continue
+            if refusals:
+                return case, repeats
+    return None
+
+
+def _confirm(plan: Plan, case: Case, repeats: int, folder: Path) -> tuple[Refusal | None, str | None]:
+    """The same again in a fresh process, as the printed command will do it."""
+    with Rig(plan) as rig:
+        _, refusals = examine(rig, case, repeats)
+        if not refusals:
+            return None, None
+        refusal = next(iter(refusals.values()))
+        path = folder / f"{refusal.variant.partition(':')[0]}.npz"
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            rig.save_evidence(refusal.variant, refusal.red.slot, str(path))
+        except (OSError, WhetError):
+            return refusal, None
+        return refusal, str(path)
+
+
+def failure(plan: Plan, refusal: Refusal, fails_again: str, saved: str | None) -> Failure:
+    from whet.evidence import seeds
+
+    return Failure(
+        reason=refusal.red.reason,
+        detail=refusal.red.detail,
+        case=refusal.case,
+        seed=plan.seed,
+        fixed_seed=seeds.derive(plan.seed, "fixed"),
+        command=fails_again,
+        expected=refusal.red.expected,
+        got=refusal.red.got,
+        inputs_path=saved,
+    )
+
+
+def command(plan: Plan, case: Case, repeats: int) -> str:
+    """The command line that repeats this examination to the byte."""
+    words = ["whet", "check", plan.ref, str(plan.variants[0])]
+    for axis, size in case.sizes.items():
+        words += ["--size", f"{axis}={size}"]
+    words += ["--profile", case.profile, "--seed", str(plan.seed), "--repeats", str(repeats)]
+    if plan.device != "cpu":
+        words += ["--device", plan.device]
+    if plan.clock != "wall":
+        words += ["--clock", plan.clock]
+    if plan.call_limit_s != Plan.call_limit_s:
+        words += ["--call-limit", f"{plan.call_limit_s:g}"]
+    return shlex.join(words)

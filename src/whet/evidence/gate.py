@@ -1,0 +1,347 @@
+"""The gate: one round of some variants on fresh inputs, each judged by the referee before its time counts.
+
+A round refills the inputs, lets every variant run in the given order, then has all outputs judged. What comes back
+per variant is a `Reading` or a `Red`. A red variant's process is ended at once; it never runs again in this rig.
+"""
+
+from __future__ import annotations
+
+import os
+import statistics
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import msgspec
+
+from whet.errors import DeviceOutOfMemory, DeviceTimeout, WhetError
+from whet.evidence import seeds
+from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, read_only, referee_fault, shared_memory
+from whet.protocol import Case, Clock, Engine, Variant
+
+START_LIMIT_S = 300.0
+CLOCK_REPEATS = 5
+DEVICE_SHARE = 0.5
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What is put on trial: enough to start every process and to draw every random number."""
+
+    engine: Engine
+    ref: str
+    variants: tuple[Variant, ...]
+    device: str
+    seed: int
+    clock: Clock = "wall"
+    call_limit_s: float = 60.0
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One green repeat."""
+
+    calls: int
+    wall_ns: int
+    cpu_ns: int
+    device_ns: int | None
+    seed: int
+    digest: str
+    check: str
+
+
+@dataclass(frozen=True)
+class Red:
+    """One refused repeat. `slot` says which call of a batch was wrong."""
+
+    reason: str
+    detail: str
+    slot: int = 0
+    expected: dict[str, Any] = field(default_factory=dict)
+    got: dict[str, Any] = field(default_factory=dict)
+
+
+@dataclass
+class Stand:
+    """One variant's process, and what its clock has claimed so far."""
+
+    variant: Variant
+    index: int
+    outputs_fd: int
+    worker: Worker | None = None
+    ping_ns: int = 0
+    idle_cpu_ns: int | None = None
+    idle_since_ns: int = 0
+    unexplained_ns: list[int] = field(default_factory=list)
+    elapsed_ns: list[int] = field(default_factory=list)
+    repeats: int = 0
+    full_checks: int = 0
+    digest_checks: int = 0
+
+
+class Rig:
+    """Referee and benches for one plan. Use as a context manager; `open` chooses the case."""
+
+    def __init__(self, plan: Plan) -> None:
+        self.plan = plan
+        self.fixed_seed = seeds.derive(plan.seed, "fixed")
+        self._inputs_fd = shared_memory("inputs")
+        self._inputs_read_fd = read_only(self._inputs_fd)
+        self.stands = {
+            str(variant): Stand(variant, index, shared_memory(f"outputs-{index}"))
+            for index, variant in enumerate(plan.variants)
+        }
+        self._referee: Worker | None = None
+        self.slots = 0
+        self.prepare_ns = 0
+        self.slot_bytes = 0
+        self.output_bytes = 0
+        self.oracle_ns = 0
+
+    def __enter__(self) -> Rig:
+        try:
+            fds = [self._inputs_fd, *(stand.outputs_fd for stand in self.stands.values())]
+            self._referee = Worker("whet.evidence.referee", fds)
+            self._referee.post("load", ref=self.plan.ref)
+            for stand in self.stands.values():
+                stand.worker = Worker("whet.evidence.bench", [self._inputs_read_fd, stand.outputs_fd])
+                variant = msgspec.to_builtins(stand.variant)
+                stand.worker.post("load", ref=self.plan.ref, variant=variant, device=self.plan.device)
+            self._hear(self._referee, START_LIMIT_S)
+            for stand in self.stands.values():
+                assert stand.worker is not None
+                self._hear(stand.worker, START_LIMIT_S)
+        except BaseException:
+            self.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        for worker in (self._referee, *(stand.worker for stand in self.stands.values())):
+            if worker is not None:
+                worker.close()
+        for stand in self.stands.values():
+            if stand.outputs_fd >= 0:
+                os.close(stand.outputs_fd)
+                stand.outputs_fd = -1
+        for fd in (self._inputs_fd, self._inputs_read_fd):
+            if fd >= 0:
+                os.close(fd)
+        self._inputs_fd = self._inputs_read_fd = -1
+
+    @property
+    def alive(self) -> list[str]:
+        return [name for name, stand in self.stands.items() if stand.worker is not None]
+
+    def open(self, case: Case, slots: int = 1) -> dict[str, Red]:
+        """Makes the buffers for `case` and sets every variant up on them; returns the variants that failed at it."""
+        plan_case = msgspec.to_builtins(case)
+        probe_seed = seeds.derive(self.plan.seed, "probe")
+        arena = self._judge_ask("open", case=plan_case, fixed_seed=self.fixed_seed, probe_seed=probe_seed, slots=slots)
+        self.slots, self.prepare_ns = slots, arena["prepare_ns"]
+        self.slot_bytes, self.output_bytes = arena["slot_bytes"], arena["output_bytes"]
+        failed = {}
+        for name in self.alive:
+            stand = self.stands[name]
+            request = {"case": plan_case, "inputs": arena["inputs"], "outputs": arena["outputs"]}
+            found = self._bench_ask(stand, "open", limit_s=START_LIMIT_S, **request)
+            if not isinstance(found, Red) and "raised" in found:
+                found = Red("raised", f"setup: {found['raised']}")
+            if isinstance(found, Red):
+                failed[name] = found
+                self.retire(name)
+                continue
+            pings = [self._ping(stand) for _ in range(5)]
+            stand.ping_ns = int(statistics.median(pings))
+            stand.unexplained_ns, stand.elapsed_ns = [], []
+            self._now_idle(stand)
+        return failed
+
+    def round(
+        self, label: Sequence[str | int], order: Sequence[str], calls: Mapping[str, int], *, full: bool = True
+    ) -> dict[str, Reading | Red]:
+        """One repeat of every variant in `order`, on one set of fresh inputs."""
+        slots = max(calls[name] for name in order)
+        drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(slots)]
+        self._judge_ask("refill", seeds=drawn)
+        results: dict[str, Reading | Red] = {}
+        told: dict[str, dict[str, Any]] = {}
+        for name in order:
+            for other, red in self._restless().items():
+                results[other] = red
+            stand = self.stands[name]
+            if stand.worker is None:
+                continue
+            found = self._timed(stand, calls[name])
+            if isinstance(found, Red):
+                results[name] = found
+            else:
+                told[name] = found
+        results |= self._restless()
+        told = {name: answer for name, answer in told.items() if name not in results}
+        results |= self._judged(told, calls, drawn[0], full=full)
+        for name in [name for name, result in results.items() if isinstance(result, Red)]:
+            self.retire(name)
+        return results
+
+    def now_s(self) -> float:
+        return time.monotonic()
+
+    def save_evidence(self, name: str, slot: int, path: str) -> None:
+        self._judge_ask("save", index=self.stands[name].index, slot=slot, path=path)
+
+    def retire(self, name: str) -> None:
+        """Ends a variant's process; it takes no further part."""
+        stand = self.stands[name]
+        if stand.worker is not None:
+            stand.worker.close()
+            stand.worker = None
+
+    def _judged(
+        self, told: Mapping[str, dict[str, Any]], calls: Mapping[str, int], seed: int, *, full: bool
+    ) -> dict[str, Reading | Red]:
+        if not told:
+            return {}
+        by_index = {str(self.stands[name].index): calls[name] for name in told}
+        judged = self._judge_ask("judge", calls=by_index, full=full)
+        self.oracle_ns = judged["oracle_ns"] if full else self.oracle_ns
+        results: dict[str, Reading | Red] = {}
+        for name, answer in told.items():
+            stand = self.stands[name]
+            report = judged["reports"][str(stand.index)]
+            stand.full_checks += full
+            stand.digest_checks += 1
+            if report["reason"]:
+                results[name] = Red(
+                    report["reason"],
+                    report["detail"],
+                    report["slot"],
+                    report.get("expected", {}),
+                    report.get("got", {}),
+                )
+            elif complaint := self._clock_complaint(stand, answer):
+                results[name] = complaint
+            else:
+                results[name] = Reading(
+                    calls=calls[name],
+                    wall_ns=answer["stop_ns"] - answer["start_ns"],
+                    cpu_ns=answer["cpu_ns"],
+                    device_ns=answer["device_ns"],
+                    seed=seed,
+                    digest=report["digest"],
+                    check="full" if full else "digest",
+                )
+        return results
+
+    def _timed(self, stand: Stand, calls: int) -> dict[str, Any] | Red:
+        sent_ns = time.monotonic_ns()
+        answer = self._bench_ask(stand, "run", limit_s=self.plan.call_limit_s * calls, calls=calls)
+        heard_ns = time.monotonic_ns()
+        if isinstance(answer, Red):
+            return answer
+        stand.repeats += 1
+        self._now_idle(stand)
+        if "raised" in answer:
+            return Red("raised", answer["raised"])
+        stand.elapsed_ns.append(heard_ns - sent_ns)
+        stand.unexplained_ns.append(heard_ns - sent_ns - (answer["stop_ns"] - answer["start_ns"]))
+        answer["outside"] = not sent_ns <= answer["start_ns"] <= answer["stop_ns"] <= heard_ns
+        return answer
+
+    def _clock_complaint(self, stand: Stand, answer: Mapping[str, Any]) -> Red | None:
+        """The variant's claim against stamps taken here, in a process that it cannot reach."""
+        if answer["patched"]:
+            return Red("timer patched", f"time.{answer['patched'][0]} was replaced in the variant's process")
+        if answer["outside"]:
+            return Red("timer patched", "the variant's time stamps lie outside the span in which it ran")
+        if len(stand.unexplained_ns) >= CLOCK_REPEATS:
+            # The quietest quarter: a liar hides time in every repeat, a busy machine only in some.
+            unexplained = statistics.quantiles(stand.unexplained_ns, n=4)[0]
+            elapsed = statistics.median(stand.elapsed_ns)
+            allowed = 2_000_000 + 4 * stand.ping_ns + 2 * self.output_bytes * self.slots + elapsed / 5
+            if unexplained > allowed:
+                return Red(
+                    "timer patched",
+                    f"{unexplained / 1e6:.2f} ms of {elapsed / 1e6:.2f} ms lie outside the claimed time",
+                )
+        return self._device_complaint(answer)
+
+    def _device_complaint(self, answer: Mapping[str, Any]) -> Red | None:
+        if self.plan.clock != "device":
+            return None
+        device_ns, wall_ns = answer["device_ns"], answer["stop_ns"] - answer["start_ns"]
+        if device_ns is None:
+            return Red("no device clock", "the engine reports no device time; compare with --clock wall")
+        if not DEVICE_SHARE * wall_ns <= device_ns <= wall_ns:
+            return Red(
+                "host work",
+                f"the device clock explains {device_ns / 1e6:.3f} of {wall_ns / 1e6:.3f} ms on the wall: either work "
+                "is done on the host, or the case is too small for this clock; compare with --clock wall",
+            )
+        return None
+
+    def _restless(self) -> dict[str, Red]:
+        """Variants that burn CPU time while they should wait. They would slow the others down."""
+        found = {}
+        for name in self.alive:
+            stand = self.stands[name]
+            assert stand.worker is not None
+            if stand.idle_cpu_ns is None:
+                continue
+            if spent := stand.worker.goes_on(stand.idle_cpu_ns, stand.idle_since_ns):
+                found[name] = Red(
+                    "goes on after return", f"threads used {spent / 1e6:.0f} ms of CPU time after run() returned"
+                )
+                self.retire(name)
+            else:
+                self._now_idle(stand)
+        return found
+
+    def _now_idle(self, stand: Stand) -> None:
+        assert stand.worker is not None
+        stand.idle_cpu_ns, stand.idle_since_ns = stand.worker.cpu_ns(), time.monotonic_ns()
+
+    def _ping(self, stand: Stand) -> int:
+        start = time.monotonic_ns()
+        self._bench_ask(stand, "ping", limit_s=START_LIMIT_S)
+        return time.monotonic_ns() - start
+
+    def _bench_ask(self, stand: Stand, op: str, *, limit_s: float, **parameters: Any) -> dict[str, Any] | Red:
+        if stand.worker is None:
+            return Red("died", "the process is gone")
+        try:
+            return stand.worker.ask(op, limit_s, **parameters)
+        except (ProcessEnded, ProcessSilent) as error:
+            reason = "hung" if isinstance(error, ProcessSilent) else "died"
+            self.retire(str(stand.variant))
+            return Red(reason, f"{op}: {error}")
+
+    def _judge_ask(self, op: str, **parameters: Any) -> dict[str, Any]:
+        assert self._referee is not None
+        try:
+            return self._referee.ask(op, max(START_LIMIT_S, 10 * self.plan.call_limit_s), **parameters)
+        except (ProcessEnded, ProcessSilent) as error:
+            raise referee_fault(error) from None
+
+    def _hear(self, worker: Worker, limit_s: float) -> None:
+        try:
+            worker.answer(limit_s)
+        except ProcessSilent:
+            raise DeviceTimeout("loading the engine took too long", cure="import less at the top of its file") from None
+        except ProcessEnded as error:
+            raise WhetError(f"loading the engine failed: {error}", cure="import the file alone to see why") from None
+
+
+def memory_room(slot_bytes: int, limit_bytes: int) -> int:
+    """How many slots fit; a case of which not one fits cannot run here."""
+    import psutil
+
+    available: int = psutil.virtual_memory().available
+    room = min(limit_bytes, available // 2)
+    if slot_bytes > available:
+        raise DeviceOutOfMemory(f"one repeat needs {slot_bytes / 1e9:.1f} GB of buffers", cure="choose a smaller case")
+    return max(1, room // max(1, slot_bytes))
