@@ -1,0 +1,137 @@
+// The one seam between the runtime's protocol and the machine. Protocol code is a template over a Seam and names, for
+// every shared access, the Site it is; the order of each Site is written once, in this table. The interleaving checker
+// supplies another Seam that runs the same code under a deterministic scheduler and can weaken one Site at a time.
+#pragma once
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "graph/park.hpp"
+
+namespace whet::graph {
+
+// Who accesses what is explained per field in README.md; the pairs are named here.
+enum class Site : std::uint8_t {
+    head_publish,   // submitter: tasks below head are complete records        -> head_observe, idle_recheck
+    head_observe,   // worker: how far may I claim
+    claim_peek,     // worker: next unclaimed task
+    claim_take,     // worker: takes a run of tasks
+    range_give,     // worker: shows the rest of its run to thieves             -> range_steal, idle_recheck
+    range_peek,     // owner or thief: what is left
+    range_take,     // owner: takes the next task of its run
+    range_steal,    // thief: takes half of the run
+    flag_clear,     // submitter: slot is reused, published by head_publish
+    flag_done,      // worker: task has completed                               -> flag_check, flag_reclaim
+    flag_check,     // worker: is this producer done
+    flag_reclaim,   // submitter: may the watermark pass
+    wake_clear,     // submitter: empty wake list, published by head_publish
+    wake_peek,      // worker about to register                                 <- wake_close
+    wake_register,  // worker: hands the waiting task to the producer           -> wake_close
+    wake_close,     // completing worker: takes all waiters, refuses later ones
+    wired_count,    // claimer or completing producer: one fan-in fewer         -> itself
+    wired_reset,    // submitter: fan-in count of a new task, published by head_publish
+    wired_link,     // submitter: adds the consumer to the producer's list      -> wired_close
+    wired_peek,     // submitter: is the producer's list still open             <- wired_close
+    wired_close,    // completing worker: takes the list
+    wired_hold,     // submitter: one more reference on a producer
+    wired_release,  // worker or scope end: one reference fewer                 -> wired_reclaim
+    wired_reclaim,  // submitter: are all references gone
+    lock_take,      // queue lock                                               <- lock_drop
+    lock_drop,
+    size_show,     // under the lock: how many tasks are queued                 -> size_peek, idle_recheck
+    size_peek,     // anyone: is a look worth a lock
+    idle_enter,    // worker: about to sleep                                    -> idle_check
+    idle_leave,    // worker: awake again
+    idle_check,    // whoever made work: does anybody sleep
+    idle_recheck,  // worker, after idle_enter: is there work after all
+    ring_claim,    // whoever made work: only one wake-up at a time              -> ring_clear
+    ring_clear,    // woken worker, before it looks for work
+    idle_ticket,   // worker: value to sleep on
+    idle_ring,     // whoever made work: changes the value, then wakes
+    count_,
+};
+
+struct SiteOrder {
+    const char* name;
+    std::memory_order order;
+};
+
+inline constexpr SiteOrder kSites[static_cast<std::size_t>(Site::count_)] = {
+    {"head_publish", std::memory_order_seq_cst},  {"head_observe", std::memory_order_acquire},
+    {"claim_peek", std::memory_order_relaxed},    {"claim_take", std::memory_order_relaxed},
+    {"range_give", std::memory_order_seq_cst},    {"range_peek", std::memory_order_relaxed},
+    {"range_take", std::memory_order_relaxed},    {"range_steal", std::memory_order_acquire},
+    {"flag_clear", std::memory_order_relaxed},    {"flag_done", std::memory_order_release},
+    {"flag_check", std::memory_order_acquire},    {"flag_reclaim", std::memory_order_acquire},
+    {"wake_clear", std::memory_order_relaxed},    {"wake_peek", std::memory_order_acquire},
+    {"wake_register", std::memory_order_acq_rel}, {"wake_close", std::memory_order_acq_rel},
+    {"wired_count", std::memory_order_acq_rel},   {"wired_reset", std::memory_order_relaxed},
+    {"wired_link", std::memory_order_acq_rel},    {"wired_peek", std::memory_order_acquire},
+    {"wired_close", std::memory_order_acq_rel},   {"wired_hold", std::memory_order_relaxed},
+    {"wired_release", std::memory_order_release}, {"wired_reclaim", std::memory_order_acquire},
+    {"lock_take", std::memory_order_acquire},     {"lock_drop", std::memory_order_release},
+    {"size_show", std::memory_order_seq_cst},     {"size_peek", std::memory_order_relaxed},
+    {"idle_enter", std::memory_order_seq_cst},    {"idle_leave", std::memory_order_relaxed},
+    {"idle_check", std::memory_order_seq_cst},    {"idle_recheck", std::memory_order_seq_cst},
+    {"ring_claim", std::memory_order_acq_rel},    {"ring_clear", std::memory_order_acq_rel},
+    {"idle_ticket", std::memory_order_acquire},   {"idle_ring", std::memory_order_release},
+};
+
+constexpr std::memory_order order_of(Site site) { return kSites[static_cast<std::size_t>(site)].order; }
+
+// A failed compare-exchange only reads.
+constexpr std::memory_order order_of_failure(std::memory_order success) {
+    switch (success) {
+        case std::memory_order_acq_rel:
+        case std::memory_order_acquire:
+            return std::memory_order_acquire;
+        case std::memory_order_seq_cst:
+            return std::memory_order_seq_cst;
+        default:
+            return std::memory_order_relaxed;
+    }
+}
+
+// The real machine: std::atomic with the orders of the table, folded at compile time.
+struct MachineSeam {
+    template <class T>
+    class Atomic {
+      public:
+        Atomic() = default;
+        explicit Atomic(T value) : value_(value) {}
+        T load(Site site) const { return value_.load(order_of(site)); }
+        void store(T value, Site site) { value_.store(value, order_of(site)); }
+        T exchange(T value, Site site) { return value_.exchange(value, order_of(site)); }
+        T fetch_add(T value, Site site) { return value_.fetch_add(value, order_of(site)); }
+        T fetch_sub(T value, Site site) { return value_.fetch_sub(value, order_of(site)); }
+        bool compare_exchange(T& expected, T desired, Site site) {
+            return value_.compare_exchange_strong(expected, desired, order_of(site), order_of_failure(order_of(site)));
+        }
+        std::atomic<T>& raw() { return value_; }
+
+      private:
+        std::atomic<T> value_{};
+    };
+
+    // A field that only one thread at a time may touch; the checker verifies that.
+    template <class T>
+    class Plain {
+      public:
+        T get() const { return value_; }
+        void set(T value) { value_ = value; }
+
+      private:
+        T value_{};
+    };
+
+    static void pause() { cpu_pause(); }
+    static void yield() { thread_yield(); }
+    static void park(Atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns) {
+        graph::park(word.raw(), expected, timeout_ns);
+    }
+    static void unpark_all(Atomic<std::uint32_t>& word) { graph::unpark_all(word.raw()); }
+    static void unpark_one(Atomic<std::uint32_t>& word) { graph::unpark_one(word.raw()); }
+};
+
+}  // namespace whet::graph

@@ -1,0 +1,304 @@
+// The part of the runtime that threads share: slots, submission stream, ready queues, sleeping workers. Nothing here
+// knows bodies, tensors or memory; the interleaving checker drives this very class with its own Seam.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "graph/readiness.hpp"
+#include "graph/ready_queue.hpp"
+#include "graph/sleep.hpp"
+#include "graph/slots.hpp"
+#include "graph/stream.hpp"
+
+namespace whet::graph {
+
+struct CoreShape {
+    Policy policy = Policy::hybrid;
+    WakeTarget wake_target = WakeTarget::last;
+    unsigned workers = 1;
+    std::uint32_t window = 4;
+    std::uint32_t ready_capacity = 4;
+    std::uint32_t longest_run = 1;
+};
+
+template <class Seam>
+class Core {
+  public:
+    explicit Core(const CoreShape& shape)
+        : shape_(shape),
+          table_(shape.window, shape.policy == Policy::wired),
+          readiness_(table_),
+          stream_(shape.workers, shape.longest_run),
+          turns_(new Turn[shape.workers]) {
+        for (unsigned worker = 0; worker < shape.workers; ++worker) {
+            queues_.push_back(std::make_unique<ReadyQueue<Seam>>(table_, shape.ready_capacity));
+        }
+    }
+
+    SlotTable<Seam>& table() { return table_; }
+    Stream<Seam>& stream() { return stream_; }
+    Sleep<Seam>& sleeping() { return sleep_; }
+    ReadyQueue<Seam>& queue(unsigned worker) { return *queues_[worker]; }
+    bool polls() const {
+        return shape_.policy == Policy::polling ||
+               (shape_.policy == Policy::hybrid && shape_.wake_target == WakeTarget::single);
+    }
+
+    // ---- the submitter ----
+
+    // Readies a retired slot for its next task. The producers are slot numbers of tasks that are not retired; the
+    // fields of the body are the caller's to set, before or after. Nothing is visible before publish().
+    void prepare(std::uint32_t slot, const std::uint32_t* producers, std::uint32_t count, bool poisoned, bool pinned) {
+        Slot<Seam>& own = table_[slot];
+        own.fanin_count.set(count);
+        own.poisoned.set(poisoned);
+        own.cursor.set(count);
+        if (count <= kInlineFanin) {
+            for (std::uint32_t index = 0; index < count; ++index) own.fanin[index].set(producers[index]);
+        }
+        table_.flag(slot).store(static_cast<std::uint8_t>(Progress::pending), Site::flag_clear);
+        if (shape_.policy == Policy::hybrid) own.wake.store(kEmpty, Site::wake_clear);
+        if (shape_.policy == Policy::wired) wire_up(slot, producers, count, pinned);
+    }
+
+    // Tasks below `head` are complete records and may run. Wakes a worker if one sleeps.
+    void publish(std::uint64_t head) {
+        stream_.publish(head);
+        sleep_.announce();
+    }
+
+    // The first task at or after `from` that is not done, looking no further than `head`.
+    std::uint64_t watermark(std::uint64_t from, std::uint64_t head) {
+        while (from != head && progress(table_.slot_of(from)) != Progress::pending) ++from;
+        return from;
+    }
+    Progress progress(std::uint32_t slot) { return static_cast<Progress>(table_.flag(slot).load(Site::flag_reclaim)); }
+
+    // wired: the slot's task, its consumers and its scope are through with it.
+    bool unreferenced(std::uint32_t slot) { return table_.wired(slot).references.load(Site::wired_reclaim) == 0; }
+    void unpin(std::uint32_t slot) { readiness_.release(slot); }
+
+    // ---- any worker ----
+
+    // Finds one task that may run, runs it by execute(slot) -> Progress, and goes on with a successor that it made
+    // ready. False if there was nothing to do.
+    template <class Execute>
+    bool step(unsigned worker, Execute&& execute) {
+        std::uint32_t slot = 0;
+        if (!find(worker, slot)) return false;
+        for (;;) {
+            const Progress result = execute(slot);
+            const std::uint32_t next = finish(worker, slot, result);
+            if (next == kEmpty) return true;
+            slot = next - 1;
+        }
+    }
+
+    // Sleeps until work is announced; returns at once if there is some or if `leave` says so. Pending tasks are looked
+    // at every `poll_ns`, because a producer's worker may be busy with a long body before it looks itself.
+    template <class Leave>
+    void sleep(std::uint64_t poll_ns, Leave&& leave) {
+        sleep_.sleep(polls() ? poll_ns : 0, [&] { return leave() || has_work() || (polls() && poll_all()); });
+        // Whoever slept through several announcements passes the rest on.
+        if (has_work()) sleep_.announce();
+    }
+
+    // For a body that ends its thread: publishes the task as failed and leaves its successors to the others.
+    void abandon(unsigned worker, std::uint32_t slot) {
+        const std::uint32_t next = finish(worker, slot, Progress::failed);
+        if (next != kEmpty) queues_[worker]->push(next - 1);
+        sleep_.announce_all();
+    }
+
+    // A worker that stops looking for work shows what it holds to the others.
+    void step_aside(unsigned worker) {
+        if (stream_.holds_run(worker) || queues_[worker]->maybe_ready()) sleep_.announce_all();
+    }
+
+    bool producers_failed(std::uint32_t slot) {
+        const std::uint32_t count = table_[slot].fanin_count.get();
+        for (std::uint32_t index = 0; index < count; ++index) {
+            if (progress(table_.producer(slot, index)) == Progress::failed) return true;
+        }
+        return false;
+    }
+
+  private:
+    static constexpr std::uint32_t kPollBudget = 128;
+    static constexpr std::uint32_t kPollEvery = 32;
+    static constexpr std::uint32_t kStealMost = 32;
+    static constexpr std::uint32_t kWokenBatch = 64;
+
+    // Owned by the worker.
+    struct alignas(64) Turn {
+        std::uint32_t until_poll = kPollEvery;
+    };
+
+    bool has_work() {
+        if (stream_.has_work()) return true;
+        for (auto& queue : queues_) {
+            if (queue->has_work()) return true;
+        }
+        return false;
+    }
+
+    void wire_up(std::uint32_t slot, const std::uint32_t* producers, std::uint32_t count, bool pinned) {
+        auto& own = table_.wired(slot);
+        own.fanout.store(0, Site::wired_reset);
+        own.fanin_left.store(count + 1, Site::wired_reset);
+        own.references.store(pinned ? 2 : 1, Site::wired_reset);
+        std::uint32_t done = 0;
+        for (std::uint32_t index = 0; index < count; ++index) {
+            table_.wired(producers[index]).references.fetch_add(1, Site::wired_hold);
+            if (!readiness_.wire(producers[index], slot, index)) ++done;
+        }
+        // One stays for the worker that claims the task, so this cannot be the last.
+        if (done != 0) own.fanin_left.fetch_sub(done, Site::wired_count);
+    }
+
+    Resolved resolve(std::uint32_t slot) {
+        switch (shape_.policy) {
+            case Policy::wired:
+                return readiness_.count_down(slot) ? Resolved::ready : Resolved::handed;
+            case Policy::polling:
+                return readiness_.resolve_polling(slot);
+            case Policy::hybrid:
+                break;
+        }
+        return shape_.wake_target == WakeTarget::single ? readiness_.resolve_single(slot)
+                                                        : readiness_.resolve_walking(slot);
+    }
+
+    // True if a task from the stream may run now.
+    bool ready_from_stream(unsigned worker, std::uint32_t sequence, std::uint32_t& slot) {
+        slot = table_.slot_of(sequence);
+        switch (resolve(slot)) {
+            case Resolved::ready:
+                return true;
+            case Resolved::handed:
+                return false;
+            case Resolved::pending:
+                queues_[worker]->add_pending(slot);
+                return false;
+        }
+        return false;
+    }
+
+    bool find(unsigned worker, std::uint32_t& slot) {
+        if (polls() && --turns_[worker].until_poll == 0) {
+            turns_[worker].until_poll = kPollEvery;
+            poll(worker);
+        }
+        if (queues_[worker]->pop(slot)) return true;
+        std::uint32_t sequence = 0;
+        while (stream_.take(worker, sequence)) {
+            if (ready_from_stream(worker, sequence, slot)) return true;
+        }
+        bool more = false;
+        while (stream_.claim(worker, sequence, more)) {
+            if (more) sleep_.announce();
+            do {
+                if (ready_from_stream(worker, sequence, slot)) return true;
+            } while (stream_.take(worker, sequence));
+        }
+        return steal_ready(worker, slot) || steal_run(worker, slot) || (polls() && poll_and_take(worker, slot));
+    }
+
+    bool steal_ready(unsigned worker, std::uint32_t& slot) {
+        std::uint32_t kept[kStealMost];
+        for (unsigned distance = 1; distance < shape_.workers; ++distance) {
+            auto& victim = *queues_[(worker + distance) % shape_.workers];
+            std::uint32_t count = 0;
+            if (!victim.steal(kStealMost, slot, [&](std::uint32_t other) { kept[count++] = other; })) continue;
+            push_ready(worker, kept, count);
+            return true;
+        }
+        return false;
+    }
+
+    bool steal_run(unsigned worker, std::uint32_t& slot) {
+        std::uint32_t sequence = 0;
+        bool more = false;
+        while (stream_.steal(worker, sequence, more)) {
+            if (more) sleep_.announce();
+            do {
+                if (ready_from_stream(worker, sequence, slot)) return true;
+            } while (stream_.take(worker, sequence));
+        }
+        return false;
+    }
+
+    std::uint32_t poll(unsigned owner) {
+        const std::uint32_t moved =
+            queues_[owner]->poll(kPollBudget, [this](std::uint32_t slot) { return resolve(slot); });
+        if (moved > 1) sleep_.announce();
+        return moved;
+    }
+
+    bool poll_and_take(unsigned worker, std::uint32_t& slot) {
+        for (unsigned distance = 0; distance < shape_.workers; ++distance) {
+            const unsigned owner = (worker + distance) % shape_.workers;
+            if (poll(owner) != 0 && queues_[owner]->pop(slot)) return true;
+        }
+        return false;
+    }
+
+    // Every pending task once; true if one became ready.
+    bool poll_all() {
+        bool any = false;
+        for (auto& queue : queues_) {
+            any = queue->poll(shape_.window, [this](std::uint32_t slot) { return resolve(slot); }) != 0 || any;
+        }
+        return any;
+    }
+
+    void push_ready(unsigned worker, const std::uint32_t* slots, std::uint32_t count) {
+        if (count == 0) return;
+        queues_[worker]->push(count, [&slots] { return *slots++; });
+        sleep_.announce();
+    }
+
+    // Publishes the result of a task and returns a successor to run next (plus one), or kEmpty. Further successors go
+    // to the worker's queue.
+    std::uint32_t finish(unsigned worker, std::uint32_t slot, Progress result) {
+        if (shape_.policy == Policy::polling) {
+            readiness_.complete_polling(slot, result);
+            return kEmpty;
+        }
+        std::uint32_t next = kEmpty;
+        std::uint32_t batch[kWokenBatch];
+        std::uint32_t count = 0;
+        const auto woken = [&](std::uint32_t ready) {
+            if (next == kEmpty) {
+                next = ready + 1;
+                return;
+            }
+            batch[count++] = ready;
+            if (count == kWokenBatch) {
+                push_ready(worker, batch, count);
+                count = 0;
+            }
+        };
+        if (shape_.policy == Policy::wired) {
+            readiness_.complete_wired(slot, result, woken);
+        } else {
+            readiness_.complete_waking(slot, result, [&](std::uint32_t waiter) {
+                if (readiness_.resolve_walking(waiter) == Resolved::ready) woken(waiter);
+            });
+        }
+        push_ready(worker, batch, count);
+        return next;
+    }
+
+    const CoreShape shape_;
+    SlotTable<Seam> table_;
+    Readiness<Seam> readiness_;
+    Stream<Seam> stream_;
+    Sleep<Seam> sleep_;
+    std::vector<std::unique_ptr<ReadyQueue<Seam>>> queues_;
+    std::unique_ptr<Turn[]> turns_;
+};
+
+}  // namespace whet::graph

@@ -1,0 +1,48 @@
+// The ring of bytes that task outputs come from. Freed in allocation order, as tasks retire. The submitter alone uses
+// it, so nothing here is shared. Positions count up for ever and are cut to the capacity only to form addresses: full
+// and empty cannot be confused.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace whet::graph {
+
+class HeapRing {
+  public:
+    HeapRing(std::uint64_t capacity, std::uint64_t align);
+    ~HeapRing();
+    HeapRing(const HeapRing&) = delete;
+    HeapRing& operator=(const HeapRing&) = delete;
+
+    bool valid() const { return memory_ != nullptr || capacity_ == 0; }
+    std::uint64_t capacity() const { return capacity_; }
+    std::uint64_t used() const { return top_ - bottom_; }
+    std::uint64_t peak() const { return peak_; }
+    std::uint64_t padded(std::uint64_t bytes) const { return (bytes + align_ - 1) / align_ * align_; }
+
+    // Room for one block of `bytes` (padded), which never straddles the end. An empty ring starts over at its
+    // beginning, so every block up to the capacity fits an empty ring.
+    bool fits(std::uint64_t bytes);
+    void* take(std::uint64_t bytes);  // after fits()
+    std::uint64_t top() const { return top_; }
+    // Everything taken before the position `top` returned is free.
+    void free_to(std::uint64_t position) { bottom_ = position; }
+
+    bool owns(const void* address) const {
+        const auto* byte = static_cast<const std::byte*>(address);
+        return byte >= memory_ && byte < memory_ + capacity_;
+    }
+
+  private:
+    std::uint64_t start_of(std::uint64_t bytes) const;
+
+    const std::uint64_t align_;
+    const std::uint64_t capacity_;
+    std::byte* memory_ = nullptr;
+    std::uint64_t top_ = 0;
+    std::uint64_t bottom_ = 0;
+    std::uint64_t peak_ = 0;
+};
+
+}  // namespace whet::graph

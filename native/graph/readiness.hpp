@@ -1,0 +1,152 @@
+// When may a task run, and what does its completion set off: one function pair per policy, over the same slots.
+//
+// In every pair the completing side gives up the slot with its last store (flag_done, or the last wired_release): after
+// that the submitter may reuse it. So all reads of the own slot come first.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/slots.hpp"
+
+namespace whet::graph {
+
+enum class Resolved : std::uint8_t {
+    ready,    // the caller runs it
+    handed,   // somebody else holds it now; the caller must not touch it again
+    pending,  // the caller keeps it and asks again later
+};
+
+template <class Seam>
+class Readiness {
+  public:
+    explicit Readiness(SlotTable<Seam>& table) : table_(table) {}
+
+    // hybrid, wake target last or first (the submitter stores the producers in that order): walks the producers once,
+    // from the cursor down, and registers at the first unmet one. Every flag is read until it is seen set, never again.
+    Resolved resolve_walking(std::uint32_t slot) {
+        Slot<Seam>& own = table_[slot];
+        std::uint32_t cursor = own.cursor.get();
+        while (cursor > 0) {
+            const std::uint32_t producer = table_.producer(slot, cursor - 1);
+            Progress seen = static_cast<Progress>(table_.flag(producer).load(Site::flag_check));
+            --cursor;
+            if (seen == Progress::pending) {
+                own.cursor.set(cursor);
+                seen = register_at(producer, slot);
+                if (seen == Progress::pending) return Resolved::handed;
+            }
+            if (seen == Progress::failed) own.poisoned.set(1);
+        }
+        return Resolved::ready;
+    }
+
+    // hybrid, wake target single: counts the unmet producers and registers when one is left.
+    Resolved resolve_single(std::uint32_t slot) {
+        Slot<Seam>& own = table_[slot];
+        const std::uint32_t count = own.cursor.get();
+        std::uint32_t unmet = 0;
+        std::uint32_t last = 0;
+        for (std::uint32_t index = 0; index < count; ++index) {
+            const std::uint32_t producer = table_.producer(slot, index);
+            const Progress seen = static_cast<Progress>(table_.flag(producer).load(Site::flag_check));
+            if (seen == Progress::failed) own.poisoned.set(1);
+            if (seen == Progress::pending) {
+                last = producer;
+                if (++unmet > 1) return Resolved::pending;
+            }
+        }
+        if (unmet == 0) return Resolved::ready;
+        own.cursor.set(0);
+        const Progress seen = register_at(last, slot);
+        if (seen == Progress::pending) return Resolved::handed;
+        if (seen == Progress::failed) own.poisoned.set(1);
+        return Resolved::ready;
+    }
+
+    // polling: looks at the first producer not yet seen done.
+    Resolved resolve_polling(std::uint32_t slot) {
+        Slot<Seam>& own = table_[slot];
+        std::uint32_t cursor = own.cursor.get();
+        while (cursor > 0) {
+            const Progress seen =
+                static_cast<Progress>(table_.flag(table_.producer(slot, cursor - 1)).load(Site::flag_check));
+            if (seen == Progress::pending) {
+                own.cursor.set(cursor);
+                return Resolved::pending;
+            }
+            if (seen == Progress::failed) own.poisoned.set(1);
+            --cursor;
+        }
+        return Resolved::ready;
+    }
+
+    void complete_polling(std::uint32_t slot, Progress result) {
+        table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+    }
+
+    // hybrid: closes the wake list, then publishes the byte. In this order the slot is given up last, and a task that
+    // finds the list closed knows the producer is done even before the byte shows it. Calls woken(slot) for each
+    // waiter whose other producers are done as well (single) or that must walk on (last, first).
+    template <class Woken>
+    void complete_waking(std::uint32_t slot, Progress result, Woken&& woken) {
+        const std::uint32_t closed = result == Progress::done ? kClosedDone : kClosedFailed;
+        std::uint32_t waiter = table_[slot].wake.exchange(closed, Site::wake_close);
+        table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+        while (waiter != kEmpty) {
+            const std::uint32_t woken_slot = waiter - 1;
+            Slot<Seam>& own = table_[woken_slot];
+            waiter = own.next.get();
+            if (result == Progress::failed) own.poisoned.set(1);
+            woken(woken_slot);
+        }
+    }
+
+    // wired: the submitter links the consumer into the producer's list; false if the producer is already done.
+    bool wire(std::uint32_t producer, std::uint32_t consumer, std::uint32_t index) {
+        auto& fanout = table_.wired(producer).fanout;
+        const std::uint64_t edge = (static_cast<std::uint64_t>(consumer + 1) << 32) | index;
+        std::uint64_t head = fanout.load(Site::wired_peek);
+        do {
+            if (head == kFanoutClosed) return false;
+            table_.set_link(consumer, index, head);
+        } while (!fanout.compare_exchange(head, edge, Site::wired_link));
+        return true;
+    }
+
+    // wired: one reason to wait fewer. True for the caller that took away the last one.
+    bool count_down(std::uint32_t slot) { return table_.wired(slot).fanin_left.fetch_sub(1, Site::wired_count) == 1; }
+
+    // wired: tells the consumers, then drops the references on the producers and at last the own one.
+    template <class Woken>
+    void complete_wired(std::uint32_t slot, Progress result, Woken&& woken) {
+        table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+        std::uint64_t edge = table_.wired(slot).fanout.exchange(kFanoutClosed, Site::wired_close);
+        while (edge != 0) {
+            const std::uint32_t consumer = static_cast<std::uint32_t>(edge >> 32) - 1;
+            edge = table_.link(edge);
+            if (count_down(consumer)) woken(consumer);
+        }
+        const std::uint32_t count = table_[slot].fanin_count.get();
+        for (std::uint32_t index = 0; index < count; ++index) release(table_.producer(slot, index));
+        release(slot);
+    }
+
+    void release(std::uint32_t slot) { table_.wired(slot).references.fetch_sub(1, Site::wired_release); }
+
+  private:
+    // Pending means registered: the producer will wake the task, which the caller no longer holds.
+    Progress register_at(std::uint32_t producer, std::uint32_t slot) {
+        auto& wake = table_[producer].wake;
+        std::uint32_t head = wake.load(Site::wake_peek);
+        do {
+            if (head == kClosedDone) return Progress::done;
+            if (head == kClosedFailed) return Progress::failed;
+            table_[slot].next.set(head);
+        } while (!wake.compare_exchange(head, slot + 1, Site::wake_register));
+        return Progress::pending;
+    }
+
+    SlotTable<Seam>& table_;
+};
+
+}  // namespace whet::graph

@@ -1,0 +1,164 @@
+// The task-graph runtime: submit tasks while earlier ones run, dependencies given or inferred from the data.
+//
+// One thread at a time submits, opens and ends scopes, and waits; that thread also runs tasks while it waits and counts
+// as worker 0. The core never prints and never aborts: every call returns a Status.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "graph/errors.hpp"
+#include "graph/region.hpp"
+#include "graph/slots.hpp"
+#include "graph/trace.hpp"
+
+namespace whet::graph {
+
+using TaskId = std::uint64_t;  // counts submissions from 0
+inline constexpr TaskId kNoTask = ~TaskId{0};
+
+enum class Direction : std::uint8_t {
+    in,            // reads
+    out,           // the runtime allocates it from the heap ring and fills in `base` and `owner`
+    inout,         // reads and writes
+    out_existing,  // overwrites memory that exists
+    nodep,         // passed on; only its owner is waited for
+};
+
+// Lifetime of heap outputs: to the end of the scope and of the last consumer, or of the last submitted consumer alone.
+// Outside every scope both mean the latter.
+enum class Retain : std::uint8_t { scope, consumers };
+
+enum class ScopeMode : std::uint8_t { automatic, manual };
+
+// What a body is, for traces; the core runs all of them through `body`.
+enum class Kind : std::uint8_t { barrier, native, kernel, callable };
+
+struct TensorArg {
+    void* base = nullptr;     // start of the buffer; identifies it. Filled in for Direction::out
+    Region region{};          // bytes of the buffer that are touched; for Direction::out set by the runtime
+    std::uint64_t bytes = 0;  // Direction::out: how much to allocate
+    TaskId owner = kNoTask;   // the task whose output this is. Filled in for Direction::out
+    Direction direction = Direction::in;
+};
+
+struct TaskSpec {
+    Body body = nullptr;  // null: nothing to run, a barrier
+    void* user = nullptr;
+    Kind kind = Kind::barrier;
+    std::uint32_t name = 0;  // index of name_task(), 0: unnamed
+    std::span<TensorArg> tensors{};
+    std::span<const std::uint64_t> scalars{};
+    std::span<const TaskId> dependencies{};
+};
+
+struct Config {
+    Policy policy = Policy::hybrid;
+    WakeTarget wake_target = WakeTarget::last;
+    unsigned workers = 0;  // with the submitting thread; 0: one per core
+    std::uint32_t window = 16384;
+    std::uint64_t heap_bytes = std::uint64_t{256} << 20;
+    std::uint64_t output_align = 64;
+    std::uint32_t ready_capacity = 1024;  // per worker; what exceeds it spills into a list
+    std::uint32_t tensormap_capacity = 65536;
+    Retain retain = Retain::scope;
+    std::uint32_t longest_run = 32;  // tasks a worker claims at once
+    bool submitter_helps = true;     // the submitting thread runs tasks while it waits (always with one worker)
+    std::uint64_t stall_ns = 10'000'000'000;  // no task running, none done for so long: stalled
+    TraceLevel trace = TraceLevel::off;
+    std::uint32_t trace_capacity = 1 << 16;  // records per thread, the newest are kept
+    bool record_edges = false;
+    // Called instead of a body, once, for a task that is cancelled; for releasing what `user` stands for.
+    void (*on_cancelled)(void* user, Kind kind) = nullptr;
+};
+
+struct Edge {
+    TaskId producer;
+    TaskId consumer;
+    enum class Source : std::uint8_t { owner, data, given } source;
+};
+
+// Occupancy now and at its highest, to size the rings by.
+struct Peaks {
+    std::uint64_t window_now, window_peak, window_capacity;
+    std::uint64_t heap_now, heap_peak, heap_capacity;
+    std::uint64_t tensormap_now, tensormap_peak, tensormap_capacity;
+    std::uint64_t ready_overflows;
+    std::uint64_t blocked_on_window, blocked_on_heap, blocked_on_tensormap;  // times the submitter had to wait
+};
+
+struct Totals {
+    std::uint64_t submitted, completed, failed, cancelled, retired, edges, spilled_fanins;
+};
+
+// One task that is not done, for the watchdog.
+struct Waiting {
+    TaskId task;
+    std::uint32_t name;
+    bool running;
+    unsigned worker;            // where it runs
+    std::uint64_t running_ns;   // how long
+    std::vector<TaskId> unmet;  // producers it waits for, at most 16
+};
+
+class Runtime {
+  public:
+    // Makes a runtime or says why not.
+    static Status make(const Config& config, std::unique_ptr<Runtime>& runtime);
+    ~Runtime();
+    Runtime(const Runtime&) = delete;
+    Runtime& operator=(const Runtime&) = delete;
+
+    const Config& config() const;
+
+    // Registers a name; the same text gives the same number.
+    std::uint32_t name_task(const std::string& name);
+    std::string name_of(std::uint32_t name) const;
+
+    // Submits one task. Blocks while rings are full, running tasks meanwhile.
+    Status submit(TaskSpec& task, TaskId& id);
+    // Submits in order; `first` is the id of the first, ids are consecutive. On an error `submitted` tells how many
+    // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index.
+    Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted);
+    TaskId next_id() const;
+
+    // Completed heap allocation without a task body: `bytes[i]` into `tensors[i]`.
+    Status alloc(std::span<TensorArg> tensors, TaskId& id);
+
+    Status scope_begin(ScopeMode mode);
+    Status scope_end();
+    std::size_t scope_depth() const;
+
+    // Both run tasks meanwhile. timeout_ns 0: no limit. wait_all returns the first error since the last wait_all and
+    // clears it; wait returns task_failed if that task failed or was cancelled.
+    Status wait_all(std::uint64_t timeout_ns = 0);
+    Status wait(TaskId task, std::uint64_t timeout_ns = 0);
+    bool done(TaskId task) const;
+
+    // Tasks that have not begun are cancelled; running ones finish.
+    void cancel();
+
+    // Ends all workers. Tasks that have not begun are cancelled. If a body does not return within timeout_ns (0: no
+    // limit) its thread is left behind with what it needs and the result is timed_out. The destructor waits without
+    // limit unless this was called.
+    Status shutdown(std::uint64_t timeout_ns = 0);
+
+    Peaks peaks() const;
+    Totals totals() const;
+    std::vector<Waiting> watchdog(std::size_t most = 16) const;
+    // Wait until quiet before reading these.
+    std::vector<PhaseCounters> phases() const;
+    std::vector<TraceRecord> trace(unsigned worker) const;
+    std::vector<Edge> edges() const;
+
+  private:
+    class Impl;
+    explicit Runtime(std::shared_ptr<Impl> impl);
+    std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace whet::graph

@@ -1,0 +1,164 @@
+// The state behind Runtime. Three owners: the submitting thread (first part), the workers (second part), and what both
+// touch, which lives in Core or is atomic.
+#pragma once
+
+#include <atomic>
+#include <condition_variable>
+#include <mutex>
+#include <thread>
+#include <unordered_map>
+#include <unordered_set>
+#include <utility>
+#include <vector>
+
+#include "graph/core.hpp"
+#include "graph/heap_ring.hpp"
+#include "graph/runtime.hpp"
+#include "graph/tensor_map.hpp"
+
+namespace whet::graph {
+
+class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
+  public:
+    explicit Impl(const Config& config);
+
+    Status start();
+    Status check_caller() const;
+
+    // submit.cpp
+    Status submit(TaskSpec& task, TaskId& id);
+    void flush();
+    Status scope_begin(ScopeMode mode);
+    Status scope_end();
+    void reclaim();
+    bool done(TaskId task) const;
+    bool failed(TaskId task) const;
+
+    // wait.cpp
+    Status wait_all(std::uint64_t timeout_ns);
+    Status wait(TaskId task, std::uint64_t timeout_ns);
+    void cancel();
+    Status shutdown(std::uint64_t timeout_ns);
+    std::vector<Waiting> watchdog(std::size_t most);
+    Totals totals() const;
+    Peaks peaks() const;
+
+    struct Ledger {
+        // The newest task that uses this one's outputs, at first the task itself. Under `wired` references count the
+        // consumers and this one only those that have no edge.
+        std::uint64_t last_consumer = 0;
+        std::uint64_t heap_top = 0;  // where the heap ring stood after this task's outputs
+        TaskId stamp = kNoTask;      // the newest task that has this one in its producer list
+        std::uint32_t name = 0;
+        std::uint32_t scope = 0;  // number of the scope it was submitted in, 0: none
+        std::uint32_t* fanin_spill = nullptr;
+        std::uint64_t* link_spill = nullptr;
+        void** argument_spill = nullptr;
+    };
+    struct Scope {
+        std::uint64_t begin;
+        std::uint32_t number;
+        ScopeMode mode;
+        std::vector<std::uint64_t> tasks;  // wired: the tasks to release at its end
+    };
+    struct LostRegion {
+        std::uint64_t base;
+        Region region;
+        bool writes;
+    };
+
+    static constexpr std::uint32_t kInlineArguments = 16;
+    static constexpr std::uint32_t kReclaimEvery = 64;
+
+    // ---- the submitter's ----
+    const Config config_;
+    HeapRing heap_;
+    TensorMap map_;
+    std::vector<Ledger> ledger_;
+    std::unique_ptr<void*[]> arguments_;  // kInlineArguments per slot
+    std::vector<std::uint32_t> producers_;
+    std::vector<Scope> scopes_;
+    std::uint32_t scope_numbers_ = 0;
+    std::uint64_t head_ = 0;       // next task
+    std::uint64_t published_ = 0;  // tasks the workers know of
+    std::uint64_t tail_ = 0;       // oldest task not retired
+    std::uint64_t watermark_ = 0;  // tasks below are done
+    std::uint64_t edges_ = 0;
+    std::uint64_t spilled_ = 0;
+    std::uint64_t window_peak_ = 0;
+    std::uint64_t blocked_[3] = {};  // window, heap, tensor map
+    bool poisoned_ = false;          // a producer of the task being submitted has failed
+    // Only while an error waits to be collected: what failed and has left the rings.
+    std::unordered_set<TaskId> failed_;
+    std::vector<LostRegion> lost_;
+    std::vector<Edge> edge_log_;
+    std::unordered_map<std::string, std::uint32_t> name_numbers_;
+    std::vector<std::string> names_{""};
+    mutable std::mutex names_lock_;
+    ThreadTrace submit_trace_;
+
+    // ---- shared ----
+    Core<MachineSeam> core_;
+    struct alignas(64) Worker {
+        explicit Worker(const Config& config) : trace(config.trace, config.trace_capacity) {}
+        std::atomic<std::uint32_t> running{0};  // slot of the body being run, plus one
+        std::atomic<std::uint64_t> completed{0};
+        ThreadTrace trace;                  // the worker's
+        std::uint64_t seen_task = kNoTask;  // the watchdog's: what it saw running, and since when
+        std::uint64_t seen_ns = 0;
+    };
+    std::vector<std::unique_ptr<Worker>> workers_;
+    std::atomic<std::uint64_t> failed_count_{0};     // since the runtime was made
+    std::atomic<std::uint64_t> cancelled_count_{0};  // since the runtime was made
+    std::atomic<std::uint32_t> trouble_{0};          // tasks failed or cancelled since the last collected error
+    std::atomic<bool> cancel_{false};
+    std::atomic<bool> stop_{false};
+    std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
+    std::atomic<std::uint32_t> waiting_{0};
+    std::mutex error_lock_;
+    Status first_error_;
+    const std::uint32_t born_;
+    const bool may_spin_;
+
+    // ---- threads ----
+    std::mutex threads_lock_;
+    std::condition_variable thread_ended_;
+    std::vector<std::thread> threads_;
+    unsigned live_threads_ = 0;
+    bool shut_down_ = false;
+
+    // workers.cpp
+    bool step(unsigned worker);
+    void serve(unsigned worker);
+    Status start_thread(unsigned worker);
+    Progress execute(unsigned worker, std::uint32_t slot);
+    int run_body(unsigned worker, std::uint32_t slot, std::string& message);
+    void fail(std::uint32_t slot, int result, std::string message);
+    TaskId task_in(std::uint32_t slot, std::uint64_t head) const;
+    bool any_running() const;
+    std::uint64_t completions() const;
+
+    // submit.cpp
+    std::uint64_t floor() const;
+    bool pinned_for_ever(std::uint64_t task) const;
+    template <class Room>
+    Status make_room(Code code, Room&& room);
+    std::string occupancy(Code code, std::uint64_t wanted) const;
+    Status reserve(const TaskSpec& task, std::uint64_t& bytes);
+    Status check_producers(const TaskSpec& task) const;
+    void allocate(TaskSpec& task, std::uint64_t bytes);
+    void find_producers(const TaskSpec& task, TaskId id);
+    void add_producer(TaskId producer, TaskId id, Edge::Source source);
+    bool meets_lost(const TensorArg& tensor) const;
+    void store_arguments(std::uint32_t slot, const TaskSpec& task);
+    void retire(std::uint64_t task);
+
+    // wait.cpp
+    template <class Done>
+    Status wait_until(std::uint64_t timeout_ns, Done&& done);
+    void pause_submitter(Patience& patience);
+    Status stalled();
+    Status collect_error();
+};
+
+}  // namespace whet::graph

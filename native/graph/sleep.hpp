@@ -1,0 +1,48 @@
+// Idle workers sleep here; whoever makes work wakes one of them. At most one wake-up is under way at a time: the woken
+// worker clears the way for the next before it looks for work, and passes the wake on when it finds some.
+#pragma once
+
+#include <cstdint>
+
+#include "graph/atomics.hpp"
+
+namespace whet::graph {
+
+template <class Seam>
+class Sleep {
+  public:
+    // After work has been made visible by a seq_cst store. Costs one load when nobody sleeps.
+    void announce() {
+        if (sleepers_.load(Site::idle_check) == 0) return;
+        if (ringing_.exchange(1, Site::ring_claim) != 0) return;
+        ticket_.fetch_add(1, Site::idle_ring);
+        Seam::unpark_one(ticket_);
+    }
+
+    // Everybody, for shutdown and for errors.
+    void announce_all() {
+        ticket_.fetch_add(1, Site::idle_ring);
+        Seam::unpark_all(ticket_);
+    }
+
+    // Sleeps unless `found_work`, asked after this worker counts as asleep, says otherwise. True if it slept.
+    template <class FoundWork>
+    bool sleep(std::uint64_t timeout_ns, FoundWork&& found_work) {
+        const std::uint32_t ticket = ticket_.load(Site::idle_ticket);
+        sleepers_.fetch_add(1, Site::idle_enter);
+        const bool stay = found_work();
+        if (!stay) Seam::park(ticket_, ticket, timeout_ns);
+        sleepers_.fetch_sub(1, Site::idle_leave);
+        ringing_.exchange(0, Site::ring_clear);
+        return !stay;
+    }
+
+    std::uint32_t sleepers() { return sleepers_.load(Site::idle_check); }
+
+  private:
+    alignas(64) typename Seam::template Atomic<std::uint32_t> sleepers_;
+    alignas(64) typename Seam::template Atomic<std::uint32_t> ticket_;
+    typename Seam::template Atomic<std::uint32_t> ringing_;
+};
+
+}  // namespace whet::graph

@@ -1,0 +1,119 @@
+// The ring of task slots: one cache line per task, one completion byte per task in an array of its own, and for the
+// wired policy one more line per task. A task's slot is its sequence number modulo the window.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+
+#include "graph/atomics.hpp"
+
+namespace whet::graph {
+
+// What a task runs: tensor addresses, scalar words, and the pointer given at submission. Nonzero means it failed.
+using Body = int (*)(void* const* tensors, const std::uint64_t* scalars, void* user);
+
+enum class Policy : std::uint8_t { wired, polling, hybrid };
+
+// Where a waiting task registers under `hybrid`: at its last or first unmet producer (and again at the next one when
+// woken), or only once a single producer is unmet (until then it is polled).
+enum class WakeTarget : std::uint8_t { last, first, single };
+
+// The completion byte. `failed` also stands for cancelled: consumers of either do not run.
+enum class Progress : std::uint8_t { pending, done, failed };
+
+inline constexpr std::uint32_t kInlineFanin = 5;
+
+// Lists of slots are linked by slot number plus one.
+inline constexpr std::uint32_t kEmpty = 0;
+inline constexpr std::uint32_t kClosedDone = 0xffffffff;
+inline constexpr std::uint32_t kClosedFailed = 0xfffffffe;
+inline bool is_closed(std::uint32_t wake) { return wake >= kClosedFailed; }
+
+// Written by the submitter before head_publish, then owned by whoever holds the task: the worker that claimed it, the
+// wake list it is registered in, or the queue it is linked in. `wake` alone is shared.
+template <class Seam>
+struct alignas(64) Slot {
+    template <class T>
+    using Plain = typename Seam::template Plain<T>;
+
+    Plain<Body> body;
+    Plain<void*> user;
+    Plain<void**> arguments;  // tensor addresses, then scalar words
+    typename Seam::template Atomic<std::uint32_t> wake;
+    Plain<std::uint32_t> next;         // link in a wake list, a pending list or a queue's overflow
+    Plain<std::uint32_t> fanin_count;  // producers that were not retired at submission
+    Plain<std::uint16_t> tensor_count;
+    Plain<std::uint8_t> kind;
+    Plain<std::uint8_t> poisoned;  // a producer failed: do not run
+    Plain<std::uint32_t> cursor;   // producers below this index are not yet known to be done
+    Plain<std::uint32_t> fanin[kInlineFanin];
+};
+
+// The wired policy's part of a slot. An edge is (consumer slot + 1) << 32 | fan-in index.
+template <class Seam>
+struct alignas(64) WiredSlot {
+    typename Seam::template Atomic<std::uint64_t> fanout;      // list of edges, or closed
+    typename Seam::template Atomic<std::uint32_t> fanin_left;  // unmet producers, plus one until claimed
+    typename Seam::template Atomic<std::uint32_t> references;  // own completion, scope, consumers
+    typename Seam::template Plain<std::uint64_t> link[kInlineFanin];
+};
+
+inline constexpr std::uint64_t kFanoutClosed = ~std::uint64_t{0};
+
+template <class Seam>
+class SlotTable {
+  public:
+    using Flag = typename Seam::template Atomic<std::uint8_t>;
+
+    SlotTable(std::uint32_t window, bool wired)
+        : window_(window),
+          slots_(new Slot<Seam>[window]),
+          flags_(new Flag[window]),
+          fanin_spill_(new const std::uint32_t*[window]()),
+          link_spill_(wired ? new std::uint64_t*[window]() : nullptr),
+          wired_(wired ? new WiredSlot<Seam>[window] : nullptr) {}
+
+    std::uint32_t window() const { return window_; }
+    std::uint32_t slot_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence) & (window_ - 1); }
+    Slot<Seam>& operator[](std::uint32_t slot) { return slots_[slot]; }
+    WiredSlot<Seam>& wired(std::uint32_t slot) { return wired_[slot]; }
+    Flag& flag(std::uint32_t slot) { return flags_[slot]; }
+
+    // Slot numbers of the producers. Beyond kInlineFanin they live in an array that the submitter frees at retirement.
+    std::uint32_t producer(std::uint32_t slot, std::uint32_t index) {
+        Slot<Seam>& own = slots_[slot];
+        if (own.fanin_count.get() <= kInlineFanin) return own.fanin[index].get();
+        return fanin_spill_[slot][index];
+    }
+    void set_spill(std::uint32_t slot, const std::uint32_t* producers, std::uint64_t* links) {
+        fanin_spill_[slot] = producers;
+        if (link_spill_) link_spill_[slot] = links;
+    }
+
+    std::uint64_t link(std::uint64_t edge) {
+        const std::uint32_t slot = static_cast<std::uint32_t>(edge >> 32) - 1;
+        const std::uint32_t index = static_cast<std::uint32_t>(edge);
+        if (slots_[slot].fanin_count.get() <= kInlineFanin) return wired_[slot].link[index].get();
+        return link_spill_[slot][index];
+    }
+    void set_link(std::uint32_t slot, std::uint32_t index, std::uint64_t edge) {
+        if (slots_[slot].fanin_count.get() <= kInlineFanin) {
+            wired_[slot].link[index].set(edge);
+        } else {
+            link_spill_[slot][index] = edge;
+        }
+    }
+
+  private:
+    const std::uint32_t window_;
+    std::unique_ptr<Slot<Seam>[]> slots_;
+    std::unique_ptr<Flag[]> flags_;
+    std::unique_ptr<const std::uint32_t*[]> fanin_spill_;
+    std::unique_ptr<std::uint64_t*[]> link_spill_;
+    std::unique_ptr<WiredSlot<Seam>[]> wired_;
+};
+
+static_assert(sizeof(Slot<MachineSeam>) == 64);
+static_assert(sizeof(WiredSlot<MachineSeam>) == 64);
+
+}  // namespace whet::graph

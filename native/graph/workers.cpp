@@ -1,0 +1,170 @@
+// The worker threads: run bodies, keep the first error, sleep when there is nothing to do.
+#include <cxxabi.h>
+
+#include <exception>
+#include <system_error>
+
+#include "graph/runtime_impl.hpp"
+
+namespace whet::graph {
+
+namespace {
+
+// The runtime whose body this thread is running, if any. Submitting to it from there would wait for oneself.
+thread_local const void* inside __attribute__((tls_model("initial-exec"))) = nullptr;
+
+constexpr std::uint64_t kPollNs = 100'000;
+
+}  // namespace
+
+Status Runtime::Impl::check_caller() const {
+    if (born_ != fork_generation()) return {Code::forked, 0, 0, {}};
+    if (inside == this) return {Code::nested_submit, 0, 0, {}};
+    if (shut_down_) return {Code::shut_down, 0, 0, {}};
+    return {};
+}
+
+// The task that a slot holds, given that the slot is in use: the only number below `head` within one window.
+TaskId Runtime::Impl::task_in(std::uint32_t slot, std::uint64_t head) const {
+    return head - 1 - ((head - 1 - slot) & (config_.window - 1));
+}
+
+void Runtime::Impl::fail(std::uint32_t slot, int result, std::string message) {
+    failed_count_.fetch_add(1, std::memory_order_relaxed);
+    trouble_.fetch_add(1, std::memory_order_relaxed);
+    const std::lock_guard<std::mutex> guard(error_lock_);
+    if (!first_error_.ok()) return;
+    const TaskId task = task_in(slot, core_.stream().submitted());
+    first_error_ = {Code::task_failed, task, result, "task " + std::to_string(task)};
+    const std::uint32_t name = ledger_[slot].name;
+    {
+        const std::lock_guard<std::mutex> names(names_lock_);
+        if (name != 0) first_error_.detail += " (" + names_[name] + ")";
+    }
+    first_error_.detail += message.empty() ? " returned " + std::to_string(result) : ": " + message;
+}
+
+int Runtime::Impl::run_body(unsigned worker, std::uint32_t slot, std::string& message) {
+    auto& own = core_.table()[slot];
+    void** const arguments = own.arguments.get();
+    const auto* scalars = reinterpret_cast<const std::uint64_t*>(arguments + own.tensor_count.get());
+    try {
+        return own.body.get()(arguments, scalars, own.user.get());
+    } catch (abi::__forced_unwind&) {
+        // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
+        fail(slot, 0, "the body ended its thread");
+        workers_[worker]->running.store(0, std::memory_order_relaxed);
+        core_.abandon(worker, slot);
+        workers_[worker]->completed.fetch_add(1, std::memory_order_relaxed);
+        if (worker != 0) (void)start_thread(worker);
+        throw;
+    } catch (const std::exception& error) {
+        message = error.what();
+    } catch (...) {
+        message = "an exception that is no std::exception";
+    }
+    return -1;
+}
+
+Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
+    auto& own = core_.table()[slot];
+    Worker& self = *workers_[worker];
+    bool skip = own.poisoned.get() != 0 || cancel_.load(std::memory_order_relaxed);
+    if (config_.policy == Policy::wired && trouble_.load(std::memory_order_relaxed) != 0) {
+        skip = skip || core_.producers_failed(slot);
+    }
+    self.trace.mark(Phase::dispatch);
+    Progress result = Progress::done;
+    if (skip) {
+        cancelled_count_.fetch_add(1, std::memory_order_relaxed);
+        trouble_.fetch_add(1, std::memory_order_relaxed);
+        if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
+        result = Progress::failed;
+    } else if (own.body.get() != nullptr) {
+        self.running.store(slot + 1, std::memory_order_relaxed);
+        std::string message;
+        const int code = run_body(worker, slot, message);
+        self.running.store(0, std::memory_order_relaxed);
+        if (code != 0) {
+            fail(slot, code, std::move(message));
+            result = Progress::failed;
+        }
+    }
+    if (self.trace.on()) {
+        const std::uint64_t begin = self.trace.last();
+        self.trace.mark(Phase::body);
+        self.trace.record(
+            {task_in(slot, core_.stream().submitted()), begin, self.trace.last(), ledger_[slot].name, slot});
+    }
+    // One writer, so no read-modify-write is needed.
+    self.completed.store(self.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
+    return result;
+}
+
+bool Runtime::Impl::step(unsigned worker) {
+    const void* const outer = std::exchange(inside, this);
+    const bool worked = core_.step(worker, [this, worker](std::uint32_t slot) { return execute(worker, slot); });
+    inside = outer;
+    return worked;
+}
+
+void Runtime::Impl::serve(unsigned worker) {
+    Worker& self = *workers_[worker];
+    Patience patience(may_spin_);
+    self.trace.begin();
+    while (!stop_.load(std::memory_order_acquire)) {
+        if (step(worker)) {
+            self.trace.mark(Phase::completion);
+            patience.reset();
+            continue;
+        }
+        if (!patience.wait()) {
+            if (waiting_.load(std::memory_order_relaxed) != 0) {
+                finished_.fetch_add(1, std::memory_order_release);
+                unpark_all(finished_);
+            }
+            core_.sleep(kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); });
+            patience.reset();
+        }
+        self.trace.mark(Phase::idle);
+    }
+}
+
+Status Runtime::Impl::start_thread(unsigned worker) {
+    // Holds the state until the thread has ended, also when the runtime has given up waiting for it.
+    struct Presence {
+        std::shared_ptr<Impl> self;
+        ~Presence() {
+            const std::lock_guard<std::mutex> guard(self->threads_lock_);
+            --self->live_threads_;
+            self->thread_ended_.notify_all();
+        }
+    };
+    const std::lock_guard<std::mutex> guard(threads_lock_);
+    try {
+        ++live_threads_;
+        threads_.emplace_back([self = shared_from_this(), worker] {
+            const Presence presence{self};
+            self->serve(worker);
+        });
+    } catch (const std::system_error& error) {
+        --live_threads_;
+        return {Code::bad_argument, 0, 0, "workers: the system starts no more threads: " + std::string(error.what())};
+    }
+    return {};
+}
+
+bool Runtime::Impl::any_running() const {
+    for (const auto& worker : workers_) {
+        if (worker->running.load(std::memory_order_relaxed) != 0) return true;
+    }
+    return false;
+}
+
+std::uint64_t Runtime::Impl::completions() const {
+    std::uint64_t sum = 0;
+    for (const auto& worker : workers_) sum += worker->completed.load(std::memory_order_relaxed);
+    return sum;
+}
+
+}  // namespace whet::graph
