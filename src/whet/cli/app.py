@@ -24,6 +24,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ab": ("whet.cli.ab:command", "gate, interleaved trial, verdict"),
     "sweep": ("whet.cli.sweep:command", "the same over axes, as a growth table"),
     "regions": ("whet.cli.regions:command", "region tables, coverage, verdict, predicted gains, traces"),
+    "runs": ("whet.cli.runs:command", "list stored runs"),
+    "compare": ("whet.cli.compare:command", "what changed between two runs"),
+    "report": ("whet.cli.report:command", "runs as an HTML page, JSON, CSV or Markdown"),
+    "decide": ("whet.cli.decide:command", "keep what you decided about a run, and why"),
     "completion": ("whet.cli.completion:command", "print the completion script of your shell"),
 }
 COMPLETE_VARIABLE = "_WHET_COMPLETE"

@@ -9,8 +9,9 @@ from typing import Any
 
 from markupsafe import Markup
 
+from whet.evidence.compare import call_times_ns
 from whet.evidence.headline import Headline, headline
-from whet.evidence.record import Decision, Gate, Outcome, Run, Sample, Verdict
+from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict
 from whet.evidence.report import draw, scale
 
 MARKS = {
@@ -72,12 +73,6 @@ class Figures:
     decisions: list[Decision]
 
 
-def per_call_ns(sample: Sample, clock: str = "wall") -> float:
-    """A sample covers `calls` calls; the time of one, by the clock that the verdict used."""
-    total = sample.device_ns if clock == "device" and sample.device_ns is not None else sample.wall_ns
-    return total / max(sample.calls, 1)
-
-
 def figures(run: Run, decisions: list[Decision]) -> Figures:
     shown = [v for v in run.verdicts if v.outcome is not Outcome.REFUSED]
     axis = scale.ratio_scale(x for v in shown for x in (v.ratio, v.low, v.high) if x is not None)
@@ -114,7 +109,7 @@ def _times(run: Run) -> tuple[list[Times], float]:
     clock = run.verdicts[0].clock if run.verdicts else "wall"
     placed = [(number / max(len(run.samples) - 1, 1), sample) for number, sample in enumerate(run.samples)]
     mine = {name: [(p, s) for p, s in placed if s.variant == name] for name in run.variants if name in green}
-    values = {name: [per_call_ns(s, clock) for _, s in pairs] for name, pairs in mine.items() if pairs}
+    values = {name: call_times_ns([s for _, s in pairs], clock).tolist() for name, pairs in mine.items() if pairs}
     distances = [
         abs(v / statistics.median(all_ns) - 1) for all_ns in values.values() for v in all_ns if min(all_ns) > 0
     ]

@@ -1,0 +1,77 @@
+"""Runs that a command is given: ids, `last`, or files that `whet report --format json` wrote."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+from click.shell_completion import CompletionItem
+
+from whet.errors import BadInput, WhetError
+
+if TYPE_CHECKING:
+    from whet.evidence.record import Export, Run
+    from whet.evidence.store import Store
+
+
+class RunName(click.ParamType[str]):
+    """A run's id, a unique beginning of it, `last`, `last-N` or an exported .json file. Completes from the store."""
+
+    name = "run"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from whet.cli.settings import open_store
+
+        try:
+            with open_store(ctx.params.get("store_path"), read_only=True) as store:
+                known = [(run.id, f"{run.engine}: {run.headline}") for run in store.list(limit=50)]
+        except WhetError:
+            return []
+        return [
+            CompletionItem(name, help=said)
+            for name, said in [("last", "newest"), *known]
+            if name.startswith(incomplete)
+        ]
+
+
+def find_run(store: Store, which: str) -> Run:
+    """One run."""
+    runs = find_export(store, (which,)).runs
+    if len(runs) != 1:
+        raise BadInput(f"{which} holds {len(runs)} runs", cure="export the one run that you mean")
+    return runs[0]
+
+
+def find_export(store: Store, names: tuple[str, ...]) -> Export:
+    """The runs of that name, in order, with what people decided about them."""
+    from whet.evidence.record import Export
+
+    runs, decisions = [], []
+    for name in names:
+        if name.endswith(".json"):
+            export = _read_export(Path(name))
+            runs += export.runs
+            decisions += export.decisions
+        else:
+            run = store.get(name)
+            runs.append(run)
+            decisions += store.decisions(run.id)
+    return Export(runs=runs, decisions=decisions)
+
+
+def _read_export(path: Path) -> Export:
+    import msgspec
+
+    from whet.evidence.record import SCHEMA_VERSION, Export
+
+    cure = "name a run, or a file that `whet report --format json` wrote"
+    try:
+        export = msgspec.json.decode(path.read_bytes(), type=Export)
+    except (OSError, ValueError) as error:
+        raise BadInput(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}", cure=cure) from error
+    except (msgspec.MsgspecError, RecursionError) as error:
+        raise BadInput(f"{path} is not an exported run: {error}", cure=cure) from error
+    if export.schema_version > SCHEMA_VERSION:
+        raise BadInput(f"{path} was written by a newer whet (version {export.schema_version})", cure="upgrade whet")
+    return export

@@ -1,0 +1,103 @@
+"""`whet compare`: two runs of one engine and case."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from whet.cli import options
+from whet.cli.chosen import RunName
+from whet.errors import ExitCode
+
+if TYPE_CHECKING:
+    from whet.evidence.compare import Comparison
+
+COLOURS = {"FASTER": "blue", "SLOWER": "yellow", "SAME": "", "UNDECIDED": "magenta", "REFUSED": "bold red"}
+
+
+@click.command("compare")
+@click.argument("before", type=RunName())
+@click.argument("after", type=RunName())
+@click.option(
+    "--effect",
+    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
+    help="Smallest difference that matters.  [default: 0.02, or `effect` in whet.toml]",
+)
+@click.option(
+    "--fail-if-slower",
+    is_flag=True,
+    help="Exit 3 if a variant is refused, 1 if one is slower, 2 if one is undecided. Otherwise always 0.",
+)
+@options.as_json
+@options.store_path
+def command(
+    *, before: str, after: str, effect: float | None, fail_if_slower: bool, as_json: bool, store_path: Path | None
+) -> ExitCode:
+    """Show what changed from BEFORE to AFTER, environment first.
+
+    A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that `whet report` wrote.
+    """
+    from whet.cli.chosen import find_run
+    from whet.cli.console import print_json
+    from whet.cli.settings import load_settings, open_store
+    from whet.evidence.compare import compare
+
+    smallest = effect if effect is not None else load_settings().effect
+    with open_store(store_path, read_only=True) as store:
+        comparison = compare(find_run(store, before), find_run(store, after), effect=smallest)
+    if as_json:
+        print_json(comparison)
+    else:
+        _show(comparison)
+    return exit_code(comparison) if fail_if_slower else ExitCode.OK
+
+
+def exit_code(comparison: Comparison) -> ExitCode:
+    outcomes = {change.outcome for change in comparison.changes}
+    for outcome, code in (
+        ("REFUSED", ExitCode.REFUSED),
+        ("SLOWER", ExitCode.SLOWER),
+        ("UNDECIDED", ExitCode.UNDECIDED),
+    ):
+        if outcome in outcomes:
+            return code
+    return ExitCode.OK
+
+
+def _show(comparison: Comparison) -> None:
+    from rich.table import Table
+
+    from whet.cli.console import console
+    from whet.evidence.report import scale
+
+    out = console()
+    out.print(f"{comparison.engine}, {comparison.case}: {comparison.before} → {comparison.after}")
+    if comparison.environment:
+        out.print("\nenvironment differs:", style="bold yellow")
+        for difference in comparison.environment:
+            out.print(f"  {difference.field}: {_or_none(difference.before)} → {_or_none(difference.after)}")
+    else:
+        out.print("environment: no difference recorded")
+    out.print(f"note: {comparison.note}\n")
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for title in ("variant", "before", "after", "ratio", f"{100 * comparison.confidence:g} % interval", "change"):
+        table.add_column(title, justify="left" if title in ("variant", "change") else "right", overflow="fold")
+    for change in comparison.changes:
+        if change.ratio is None or change.low is None or change.high is None:
+            numbers = ["", "", "", ""]
+        else:
+            span = f"{scale.ratio(change.low)} to {scale.ratio(change.high)}"
+            medians = [scale.duration(ns) for ns in (change.before_ns or 0, change.after_ns or 0)]
+            numbers = [*medians, f"{scale.ratio(change.ratio)}×", span]
+        said = f"{change.outcome}{f': {change.reason}' if change.reason else ''}"
+        table.add_row(change.variant, *numbers, said, style=COLOURS[change.outcome])
+    out.print(table)
+    for where, names in (("before", comparison.only_before), ("after", comparison.only_after)):
+        if names:
+            out.print(f"only {where}: {', '.join(names)}")
+
+
+def _or_none(value: object) -> str:
+    return "not recorded" if value is None else str(value)

@@ -1,0 +1,74 @@
+"""`whet report`: runs as a page to read, or as data to work with."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+from whet.cli import options
+from whet.cli.chosen import RunName
+from whet.errors import BadInput
+
+if TYPE_CHECKING:
+    from whet.evidence.record import Decision, Export, Run
+
+SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".csv": "csv", ".md": "md"}
+FORMATS = ("html", "json", "csv", "md")
+
+
+@click.command("report")
+@click.argument("runs", type=RunName(), nargs=-1, required=True)
+@click.option(
+    "--format", "kind", type=click.Choice(FORMATS), help="Otherwise the ending of FILE decides; html without one."
+)
+@click.option(
+    "-o", "--output", metavar="FILE", help="Where to; `-` is stdout. Otherwise report.html, or stdout for data."
+)
+@options.store_path
+def command(runs: tuple[str, ...], kind: str | None, output: str | None, store_path: Path | None) -> None:
+    """Write RUNS as one HTML page that opens offline, or as JSON, CSV or Markdown.
+
+    A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that this command wrote.
+    """
+    from whet.cli.chosen import find_export
+    from whet.cli.settings import open_store
+
+    chosen = kind or (SUFFIXES.get(Path(output).suffix.lower(), "") if output not in (None, "-") else "html")
+    if not chosen:
+        raise BadInput(f"the ending of {output!r} names no format", cure=f"say --format {'|'.join(FORMATS)}")
+    with open_store(store_path, read_only=True) as store:
+        export = find_export(store, runs)
+    if not export.runs:
+        raise BadInput("there is no run in it", cure="whet runs lists what is stored")
+    target = output or ("report.html" if chosen == "html" else "-")
+    text = _render(export, chosen)
+    if target == "-":
+        click.echo(text, nl=False)
+    else:
+        from whet.cli.output import write_text
+
+        write_text(Path(target), text)
+        click.echo(f"wrote {target}")
+
+
+def write_report(runs: Sequence[Run], path: Path, decisions: Sequence[Decision] = ()) -> None:
+    """The HTML page about `runs`, as a file."""
+    from whet.cli.output import write_text
+    from whet.evidence.record import Export
+
+    write_text(path, _render(Export(runs=list(runs), decisions=list(decisions)), "html"))
+
+
+def _render(export: Export, kind: str) -> str:
+    from whet.evidence.report import export as data
+    from whet.evidence.report.page import render_report
+
+    if kind == "html":
+        decided: dict[str, list[Decision]] = {}
+        for decision in export.decisions:
+            decided.setdefault(decision.run_id, []).append(decision)
+        return render_report(export.runs, decided)
+    return {"json": data.as_json, "csv": data.as_csv, "md": data.as_markdown}[kind](export)
