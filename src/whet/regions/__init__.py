@@ -5,6 +5,7 @@ from __future__ import annotations
 from whet.regions.account import Account, account
 from whet.regions.capture import Capture, load, save
 from whet.regions.checks import Limits
+from whet.regions.header import include_dir
 from whet.regions.prediction import check_prediction, predict
 from whet.regions.record import record, recording
 from whet.regions.reduce import State, Table, reduce
@@ -31,6 +32,7 @@ __all__ = [
     "from_counters",
     "from_passes",
     "from_stages",
+    "include_dir",
     "judge",
     "load",
     "load_schema",

@@ -48,7 +48,7 @@ class Hole:
 
 @dataclass(frozen=True)
 class WorkerTime:
-    """One row: its span, its pieces (all depths) and its holes."""
+    """One row: its span, its pieces (all depths) and its holes. `doubled` is the most time that pieces claim twice."""
 
     worker: int
     first: int
@@ -56,6 +56,7 @@ class WorkerTime:
     roots: tuple[Piece, ...]
     nested: tuple[Piece, ...]
     holes: tuple[Hole, ...]
+    doubled: int = 0
 
     @property
     def span(self) -> int:
@@ -178,7 +179,9 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
         roots.append(Piece(region, home.start, home.end, ticks, placed=False))
     holes = [Hole(g.start, g.end, left, g.after, g.before) for g, left in missing.items() if left > 0]
     holes += [hole for hole in crowded if hole.missing > 0]
-    return WorkerTime(worker, first, last, tuple(roots), tuple(nested), tuple(sorted(holes, key=lambda h: h.start)))
+    holes.sort(key=lambda hole: hole.start)
+    doubled = max([0, *(-left for left in missing.values()), *(-hole.missing for hole in crowded)])
+    return WorkerTime(worker, first, last, tuple(roots), tuple(nested), tuple(holes), doubled)
 
 
 def _gaps(roots: list[Piece], first: int, last: int) -> tuple[list[Hole], list[Hole]]:

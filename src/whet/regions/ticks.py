@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -9,8 +10,8 @@ import numpy.typing as npt
 
 from whet.errors import BadInput
 
-# Below this many different ticks a common divisor is luck rather than a step.
-ENOUGH_TICKS = 16
+# A common divisor d of n different ticks is luck with a chance of d^-(n-2); one in 2^15 is taken for a step.
+BITS_OF_PROOF = 15
 
 
 @dataclass(frozen=True)
@@ -64,6 +65,8 @@ def detect_step(ticks: npt.NDArray[np.int64], declared: int | None = None) -> Ti
     """
     different = np.unique(ticks)
     detected: int | None = None
-    if different.size >= ENOUGH_TICKS:
-        detected = int(np.gcd.reduce(np.diff(different)))
+    if different.size > 1:
+        common = int(np.gcd.reduce(np.diff(different)))
+        if common == 1 or (different.size - 2) * math.log2(common) >= BITS_OF_PROOF:
+            detected = common
     return TickStep(max(detected or 1, declared or 1), detected, declared)
