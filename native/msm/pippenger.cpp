@@ -34,6 +34,7 @@ G1Jacobian reduce_buckets(const std::vector<G1Jacobian>& buckets, MsmWork& work)
     G1Jacobian running = G1Jacobian::infinity(), total = G1Jacobian::infinity();
     std::size_t top = buckets.size();
     if (WHET_FAULT(top_bucket_lost)) --top;
+    while (top > 1 && buckets[top - 1].is_infinity()) --top;
     for (std::size_t b = top; b-- > (WHET_FAULT(lowest_bucket_lost) ? 1u : 0u);) {
         running = add(running, buckets[b]);
         if (WHET_FAULT(running_sum_once_short) && b == 0) break;

@@ -83,11 +83,11 @@ def _limbs(data: Any, what: str, width: int, endian: str, encode: Any) -> Limbs:
         return _swap(_byte_array(data, what, width), width, endian)
     if isinstance(data, str):
         raise BadInput(f"{what} are text", cure=f"give {width} bytes each, or integers")
-    if isinstance(data, Sequence) and not isinstance(data, (bytes, bytearray, memoryview)):
-        return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
     try:
         view = memoryview(data)
     except TypeError:
+        if isinstance(data, Sequence):
+            return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
         raise BadInput(
             f"{what} of type {type(data).__name__} cannot be read",
             cure="give a numpy array, a buffer of bytes, or a sequence of integers",
