@@ -8,5 +8,6 @@ from __future__ import annotations
 
 from whet.msm.api import Engine, View, msm
 from whet.msm.point import Point
+from whet.msm.points import Scalars, Srs
 
-__all__ = ["Engine", "Point", "View", "msm"]
+__all__ = ["Engine", "Point", "Scalars", "Srs", "View", "msm"]

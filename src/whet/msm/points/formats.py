@@ -82,11 +82,11 @@ def _scalars() -> Iterable[Format]:
     }
     for name, encoding in plain.items():
         yield Format(name, "scalars", f"{encoding.name}, no header", arrays.read_flat(encoding))
+    # A wrong guess about scalars would not show, so not even .npy is found by itself.
     for suffix, encoding in _by_order(
         encodings.SCALAR_LITTLE, encodings.SCALAR_BIG, encodings.SCALAR_LITTLE_MONTGOMERY
     ):
-        magic = b"" if suffix else arrays.NPY_MAGIC
-        yield Format(f"npy{suffix}", "scalars", f"numpy array, {encoding.name}", arrays.read_npy(encoding), magic)
+        yield Format(f"npy{suffix}", "scalars", f"numpy array, {encoding.name}", arrays.read_npy(encoding))
     yield Format("text", "scalars", "one decimal or 0x integer a line", lambda source, _: text.parse_lines(source))
 
 
@@ -110,5 +110,6 @@ def choose(source: Source, kind: Kind, name: str) -> Format:
     alike = [row.name for row in offered.values() if row.usual_name and fnmatch(source.path.name, row.usual_name)]
     hint = f"; the file's name is usual for {alike[0]}" if alike else ""
     raise source.bad(
-        "does not say what format it has", cure=f"name the {kind} format, one of {', '.join(offered)}{hint}"
+        "does not say what format it has",
+        cure=f"name it (format=, or --{kind}-format): {', '.join(offered)}{hint}",
     )
