@@ -20,6 +20,7 @@ from whet.errors import ExitCode
 
 # Name, where the click command lives, and its line in `whet --help`, in the order in which they are shown.
 COMMANDS: dict[str, tuple[str, str]] = {
+    "doctor": ("whet.cli.doctor:command", "devices, drivers, the store, what is missing and how to get it"),
     "msm": ("whet.cli.msm:command", "compute one multi-scalar multiplication, check it, print the point"),
     "check": ("whet.cli.check:command", "the gate alone: oracle against variants"),
     "ab": ("whet.cli.ab:command", "gate, interleaved trial, verdict"),

@@ -8,19 +8,17 @@ environments come first.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
 
 import msgspec
 import numpy as np
 
 from whet.errors import BadInput
 from whet.evidence.environment import Difference, differences
-from whet.evidence.record import Outcome, Run, Sample
+from whet.evidence.record import Outcome, Run
+from whet.evidence.trial import call_times
+from whet.evidence.verdict import CONFIDENCE, FEW_ROUNDS, LEAST_ROUNDS, RESAMPLES, Interval, outcome
 from whet.protocol import Array
 
-CONFIDENCE = 0.99
-RESAMPLES = 2000
-FEWEST_SAMPLES = 5
 NOT_INTERLEAVED = (
     "the two runs were not interleaved: a ratio between them holds drift of the machine as well; "
     "only `whet ab` separates the two"
@@ -94,41 +92,30 @@ def _change(name: str, before: Run, after: Run, effect: float) -> Change:
     if red:
         return Change(variant=name, outcome=Outcome.REFUSED, reason=f"the gate is red in {' and '.join(red)}")
     clock = "device" if _clock(before) == _clock(after) == "device" else "wall"
-    old, new = (call_times_ns([s for s in run.samples if s.variant == name], clock) for run in (before, after))
-    if min(len(old), len(new)) < FEWEST_SAMPLES:
+    old, new = (call_times([s for s in run.samples if s.variant == name], clock) for run in (before, after))
+    if min(len(old), len(new)) < LEAST_ROUNDS:
         reason = f"{len(old)} and {len(new)} repeats are too few for an interval"
         return Change(variant=name, outcome=Outcome.UNDECIDED, reason=reason)
-    low, high = _interval(new, old, seed=zlib.crc32(f"{before.id} {after.id} {name}".encode()))
+    found = _interval(new, old, seed=zlib.crc32(f"{before.id} {after.id} {name}".encode()))
     before_ns, after_ns = float(np.median(old)), float(np.median(new))
     return Change(
         variant=name,
-        outcome=_outcome(low, high, effect),
-        ratio=after_ns / before_ns,
-        low=low,
-        high=high,
+        outcome=outcome(found, effect),
+        ratio=found.ratio,
+        low=found.low,
+        high=found.high,
         before_ns=before_ns,
         after_ns=after_ns,
     )
 
 
-def call_times_ns(samples: Sequence[Sample], clock: str) -> Array:
-    """Time of one call, per repeat."""
-    totals = [s.device_ns if clock == "device" and s.device_ns is not None else s.wall_ns for s in samples]
-    return np.array([total / max(s.calls, 1) for total, s in zip(totals, samples, strict=True)], dtype=float)
-
-
-def _interval(new: Array, old: Array, seed: int) -> tuple[float, float]:
+def _interval(new: Array, old: Array, seed: int) -> Interval:
     """Bootstrap of the ratio of medians; each run is resampled on its own, since no repeat belongs to another."""
+    ratio, repeats = float(np.median(new) / np.median(old)), min(len(new), len(old))
+    if repeats < FEW_ROUNDS:
+        return Interval(ratio, float(new.min() / old.max()), float(new.max() / old.min()), repeats)
     rng = np.random.default_rng(seed)
     medians = [np.median(rng.choice(side, (RESAMPLES, len(side))), axis=1) for side in (new, old)]
     tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(medians[0] / medians[1], [tail, 1 - tail])
-    return float(low), float(high)
-
-
-def _outcome(low: float, high: float, effect: float) -> Outcome:
-    if high < 1 - effect:
-        return Outcome.FASTER
-    if low > 1 + effect:
-        return Outcome.SLOWER
-    return Outcome.SAME if low >= 1 - effect and high <= 1 + effect else Outcome.UNDECIDED
+    return Interval(ratio, float(low), float(high), repeats)

@@ -9,10 +9,10 @@ from typing import Any
 
 from markupsafe import Markup
 
-from whet.evidence.compare import call_times_ns
 from whet.evidence.headline import Headline, headline
 from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict
 from whet.evidence.report import draw, scale
+from whet.evidence.trial import call_times
 
 MARKS = {
     Outcome.FASTER: "▲",
@@ -109,7 +109,7 @@ def _times(run: Run) -> tuple[list[Times], float]:
     clock = run.verdicts[0].clock if run.verdicts else "wall"
     placed = [(number / max(len(run.samples) - 1, 1), sample) for number, sample in enumerate(run.samples)]
     mine = {name: [(p, s) for p, s in placed if s.variant == name] for name in run.variants if name in green}
-    values = {name: call_times_ns([s for _, s in pairs], clock).tolist() for name, pairs in mine.items() if pairs}
+    values = {name: call_times([s for _, s in pairs], clock).tolist() for name, pairs in mine.items() if pairs}
     distances = [
         abs(v / statistics.median(all_ns) - 1) for all_ns in values.values() for v in all_ns if min(all_ns) > 0
     ]
