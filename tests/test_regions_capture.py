@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from regions_launch import Launch, rich_schema_text
 from whet.errors import BadInput, WhetError
 from whet.regions.capture import CELL, About, from_legacy, load, make_capture, save
-from whet.regions.reduce import State, reduce, states
+from whet.regions.reducer import State, reduce, states
 from whet.regions.schema import builtin, parse
 from whet.regions.verdict import judge
 

@@ -9,13 +9,13 @@ import pytest
 
 from regions_launch import Launch
 from whet.errors import BadInput
-from whet.regions.account import account
+from whet.regions.accounting import account
 from whet.regions.capture import from_legacy, load
 from whet.regions.checks import preconditions
 from whet.regions.critical import critical_path
 from whet.regions.legacy import legacy_csv, legacy_verdict, reduce_legacy
 from whet.regions.prediction import explain_waits, predict
-from whet.regions.reduce import State, reduce, states, tick_step
+from whet.regions.reducer import State, reduce, states, tick_step
 from whet.regions.schema import builtin
 from whet.regions.verdict import Bracket, judge
 

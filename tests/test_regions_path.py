@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from regions_launch import Launch, rich_schema_text
 from whet.errors import BadInput, Unsupported
-from whet.regions.account import account
+from whet.regions.accounting import account
 from whet.regions.capture import CELL, About, from_legacy, load, make_capture, save
 from whet.regions.critical import Barriers, Replay, critical_path
 from whet.regions.prediction import Outcome, check_prediction, predict

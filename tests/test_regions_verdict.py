@@ -11,11 +11,11 @@ import pytest
 
 from regions_launch import BASE, Launch, rich_schema_text
 from whet.errors import BadInput
-from whet.regions.account import account
+from whet.regions.accounting import account
 from whet.regions.capture import CELL, About, make_capture
 from whet.regions.checks import Limits
 from whet.regions.critical import critical_path
-from whet.regions.reduce import reduce
+from whet.regions.reducer import reduce
 from whet.regions.schema import parse
 from whet.regions.verdict import Bracket, Override, Thresholds, judge, parse_thresholds
 

@@ -1,6 +1,6 @@
 // Records the regions of a kernel of your own: entry, exit, ticks summed over all trips, count and a written flag.
-// Compile with -DWHET_REGIONS=1 to record. Otherwise WHET_REGION(...) is an empty statement that evaluates nothing, so
-// the kernel is the very code that it is without this header. On: two clock reads and five stores per trip.
+// Compile with -DWHET_REGIONS=1 to record. Otherwise WHET_REGION(...) is a statement that evaluates nothing, so the
+// kernel is the very code that it is without this header. On: two clock reads and five stores per trip.
 // Each worker writes its own row and nobody else's; rows lie further apart than a cache line, so none is shared.
 #pragma once
 
@@ -194,7 +194,8 @@ class Sheet {
 
 }  // namespace off
 
-#define WHET_REGION(sheet, worker, region) static_cast<void>(0)
+// sizeof evaluates nothing, and keeps the arguments in use so that no warning tells the two states apart.
+#define WHET_REGION(sheet, worker, region) static_cast<void>(sizeof(sheet) + sizeof(worker) + sizeof(region))
 
 #endif
 

@@ -113,9 +113,9 @@ def _reduce_legacy(capture: Capture, options: dict[str, Any]) -> ExitCode:
 
 
 def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
-    from whet.regions.account import account
+    from whet.regions.accounting import account
     from whet.regions.checks import Limits
-    from whet.regions.reduce import reduce, to_csv
+    from whet.regions.reducer import reduce, to_csv
     from whet.regions.terminal import render
     from whet.regions.verdict import Bracket, judge, parse_thresholds
 
@@ -210,8 +210,8 @@ def _write_json(path: Path, document: Any) -> None:
 @as_json
 def show_command(path: Path, **options: Any) -> None:
     """Show CAPTURE as a tree with bars, a timeline page or a trace."""
-    from whet.regions.account import account
-    from whet.regions.reduce import reduce
+    from whet.regions.accounting import account
+    from whet.regions.reducer import reduce
     from whet.regions.rules import parse_ranges
     from whet.regions.terminal import render
     from whet.regions.timeline import page

@@ -20,11 +20,12 @@ if TYPE_CHECKING:
 OUT = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("capture", context_settings={"ignore_unknown_options": False})
-@click.argument("target", metavar="FILE.py | ENGINE")
+@click.command("capture")
+@click.argument("target", metavar="FILE.py | ENGINE | FILE.py:ENGINE")
 @click.argument("arguments", nargs=-1, metavar="[ARG... | VARIANT]")
 @click.option("--size", "sizes", multiple=True, metavar="AXIS=N", help="Sizes of the engine's case, such as n=2^10.")
 @click.option("--n", "n", help="Short for --size n=...")
+@click.option("--device", metavar="NAME", help="Where the engine runs; its first device unless given.")
 @click.option("--repeats", type=int, default=7, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--out", type=OUT, help="Where to keep the capture; by default regions.npz.")
@@ -35,10 +36,11 @@ def capture_command(target: str, arguments: tuple[str, ...], out: Path | None, a
     \b
     whet regions capture -- FILE.py ARG...
     whet regions capture msm pippenger --n 2^10
+    whet regions capture mine.py:Engine VARIANT
     """
-    from whet.regions.account import account
+    from whet.regions.accounting import account
     from whet.regions.capture import save
-    from whet.regions.reduce import reduce
+    from whet.regions.reducer import reduce
     from whet.regions.terminal import render
 
     kept = out or Path("regions.npz")
@@ -58,7 +60,7 @@ def capture_command(target: str, arguments: tuple[str, ...], out: Path | None, a
 
 
 def _script(path: Path, arguments: tuple[str, ...]) -> Capture:
-    from whet.regions.record import recording
+    from whet.regions.recorder import recording
 
     if not path.is_file():
         raise BadInput(f"{path}: there is no such script", cure="give a Python file")
@@ -80,32 +82,20 @@ def _script(path: Path, arguments: tuple[str, ...]) -> Capture:
 
 
 def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> Capture:
-    from whet.protocol import Case, parse_size, parse_variant
+    from whet.evidence.cases import choose, parse_sizes
+    from whet.evidence.registry import load
+    from whet.protocol import parse_variant
     from whet.regions.engine_run import capture_engine
 
-    engine = _load_engine(name)
+    engine = load(name).engine
     if len(arguments) > 1:
         raise BadInput(f"an engine runs one variant, not {len(arguments)}", cure="name one variant")
     variant = parse_variant(engine, arguments[0] if arguments else engine.variants()[0].name)
-    case = engine.cases()[0]
-    sizes = dict(case.sizes)
-    given = [*options["sizes"], *([f"n={options['n']}"] if options["n"] else [])]
-    for item in given:
-        axis, equals, text = item.partition("=")
-        if not equals or axis not in sizes:
-            raise BadInput(f"engine {name} has no size {item!r}", cure=f"sizes: {', '.join(f'{a}=N' for a in sizes)}")
-        sizes[axis] = parse_size(text, what=axis)
-    chosen = Case(sizes=sizes, profile=case.profile)
-    return capture_engine(engine, variant, chosen, repeats=options["repeats"], seed=options["seed"])
-
-
-def _load_engine(name: str) -> Any:
-    from importlib.metadata import entry_points
-
-    found = {point.name: point for point in entry_points(group="whet.engines")}
-    if name not in found:
-        raise BadInput(f"there is no engine {name!r}", cure=f"engines: {', '.join(sorted(found)) or 'none'}")
-    return found[name].load()()
+    case = choose(engine, parse_sizes(options["sizes"], options["n"]), None)
+    device = options["device"] or engine.devices[0]
+    if device not in engine.devices:
+        raise BadInput(f"engine {engine.name} does not run on {device!r}", cure=f"devices: {', '.join(engine.devices)}")
+    return capture_engine(engine, variant, case, repeats=options["repeats"], seed=options["seed"], device=device)
 
 
 @click.command("tax")

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from whet.regions.account import Account, account
+from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture, load, save
 from whet.regions.checks import Limits
 from whet.regions.header import include_dir
 from whet.regions.prediction import check_prediction, predict
-from whet.regions.record import record, recording
-from whet.regions.reduce import State, Table, reduce
+from whet.regions.recorder import record, recording
+from whet.regions.reducer import State, Table, reduce
 from whet.regions.schema import Region, Schema, load_schema
-from whet.regions.sources import Pass, from_counters, from_passes, from_stages
+from whet.regions.sources import Event, from_counters, from_events, from_stages
 from whet.regions.tax import Tax, measure_tax, recorder_tax
 from whet.regions.verdict import Bracket, RegionVerdict, Thresholds, judge
 
@@ -18,8 +18,8 @@ __all__ = [
     "Account",
     "Bracket",
     "Capture",
+    "Event",
     "Limits",
-    "Pass",
     "Region",
     "RegionVerdict",
     "Schema",
@@ -30,7 +30,7 @@ __all__ = [
     "account",
     "check_prediction",
     "from_counters",
-    "from_passes",
+    "from_events",
     "from_stages",
     "include_dir",
     "judge",

@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from whet.errors import BadInput, WhetError
-from whet.regions.account import Account, is_sample
+from whet.regions.accounting import Account, is_sample
 from whet.regions.critical import critical_path
-from whet.regions.reduce import State, states, tick_step
+from whet.regions.reducer import State, states, tick_step
 from whet.regions.schema import Region
 from whet.regions.ticks import tick_source
 

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from whet.errors import BadInput, Unsupported
-from whet.regions.account import Account
+from whet.regions.accounting import Account
 from whet.regions.grid import MAX_WORKERS
 from whet.regions.schema import Region
 

@@ -47,4 +47,4 @@ def capture_engine(
         "device": device,
         "seed": seed,
     }
-    return from_stages(stages, total_ns=totals, name=f"{engine.name} {variant}", launch=launch)
+    return from_stages(stages, totals_ns=totals, name=f"{engine.name} {variant}", launch=launch)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from whet.errors import WhetError
-from whet.regions.account import Account
+from whet.regions.accounting import Account
 from whet.regions.checks import describe_hole
 from whet.regions.critical import critical_path
 from whet.regions.prediction import explain_waits

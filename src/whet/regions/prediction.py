@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 
 from whet.errors import BadInput
-from whet.regions.account import Account, account
+from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
 from whet.regions.critical import Barriers, Change, Replay, critical_path, parse_change
 

@@ -1,4 +1,4 @@
-"""The same table from other clocks: an engine's stage times, GPU pass timestamps, per-thread counters of a runtime.
+"""The same table from other clocks: an engine's stage times, GPU passes, the threads of a runtime.
 
 Durations alone have no place in time. They are laid one after the other in the order given, and the capture says
 `placement = "assumed"`, which every view repeats.
@@ -7,167 +7,170 @@ Durations alone have no place in time. They are laid one after the other in the 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from datetime import UTC, datetime
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 
-from whet.errors import BadInput
-from whet.regions.capture import CELL, About, Capture, LaunchValue, make_capture
+from whet.errors import BadInput, Unsupported
+from whet.regions.capture import CELL, About, Capture, Cells, LaunchValue, make_capture, replace_about
 from whet.regions.grid import Axis
 from whet.regions.schema import Region, Schema, check
 
 ORIGIN = 1  # tick 0 is no place in time
 
+RowKind = Literal["workers", "repeats"]
+Tags = Mapping[str, Sequence[str]]
+Launch = Mapping[str, LaunchValue]
+# One row of durations: a table, or (name, ns) pairs in which a name may come again. None: the device has no clock.
+Durations = Mapping[str, int] | Sequence[tuple[str, int | None]]
 
-@dataclass(frozen=True)
-class Pass:
-    """One GPU pass between two timestamps of the device."""
 
+class Event(NamedTuple):
+    """One stretch of a row: a task on a worker, a pass of a repeat."""
+
+    row: int
     name: str
     begin_ns: int
     end_ns: int
 
 
 def from_stages(
-    repeats: Mapping[str, int] | Sequence[Mapping[str, int]],
+    repeats: Sequence[Durations],
     *,
-    total_ns: int | Sequence[int],
-    tags: Mapping[str, Sequence[str]] | None = None,
-    schema: Schema | None = None,
+    totals_ns: Sequence[int],
+    tags: Tags | None = None,
+    tick_source: str = "monotonic",
     name: str = "stages",
-    launch: Mapping[str, LaunchValue] | None = None,
+    launch: Launch | None = None,
 ) -> Capture:
-    """Stage times of one call, or of several: one row per repeat, so medians are over repeats.
+    """Stage times of one call after another: one row per repeat, so medians are over repeats.
 
-    `total_ns` is the time of each call by a clock around it; what the stages leave of it shows as a hole.
+    `totals_ns` is the time of each call by a clock around it; what the stages leave of it shows as a hole.
     """
-    rows = [repeats] if isinstance(repeats, Mapping) else list(repeats)
-    totals = [total_ns] if isinstance(total_ns, int) else list(total_ns)
-    if not rows or len(rows) != len(totals):
-        raise BadInput(f"{len(rows)} repeats with {len(totals)} totals", cure="give one total per repeat")
-    return _durations(rows, totals, "repeats", tags=tags, schema=schema, name=name, launch=launch)
+    rows = _rows(repeats, totals_ns)
+    schema = _schema([stage for row in rows for stage, _ in row], tags, "repeats", name, frozenset())
+    return _laid_out(rows, totals_ns, schema, "repeats", _about(tick_source, launch, name))
 
 
 def from_counters(
-    workers: Sequence[Mapping[str, int]],
+    workers: Sequence[Durations],
     *,
     spans_ns: Sequence[int],
     waits: Iterable[str] = (),
-    tags: Mapping[str, Sequence[str]] | None = None,
+    tags: Tags | None = None,
     name: str = "counters",
-    launch: Mapping[str, LaunchValue] | None = None,
+    launch: Launch | None = None,
 ) -> Capture:
     """Per-thread counters of a runtime: nanoseconds by name and thread, and how long each thread lived."""
-    if not workers or len(workers) != len(spans_ns):
-        raise BadInput(f"{len(workers)} threads with {len(spans_ns)} spans", cure="give one span per thread")
-    return _durations(
-        workers, list(spans_ns), "workers", tags=tags, schema=None, name=name, launch=launch, waits=frozenset(waits)
-    )
+    rows = _rows(workers, spans_ns)
+    schema = _schema([counter for row in rows for counter, _ in row], tags, "workers", name, frozenset(waits))
+    return _laid_out(rows, spans_ns, schema, "workers", _about("monotonic", launch, name))
 
 
-def from_passes(
-    repeats: Sequence[Sequence[Pass]],
+def from_events(
+    events: Sequence[Event],
     *,
+    rows: RowKind = "workers",
+    waits: Iterable[str] = (),
+    tags: Tags | None = None,
+    tick_source: str = "monotonic",
     quantum_ns: int | None = None,
     total_ns: float | None = None,
-    tags: Mapping[str, Sequence[str]] | None = None,
-    name: str = "passes",
-    launch: Mapping[str, LaunchValue] | None = None,
+    name: str = "events",
+    launch: Launch | None = None,
 ) -> Capture:
-    """GPU pass timestamps: one row per repeat. A pass that runs several times in a repeat is summed."""
-    if not repeats or not any(repeats):
-        raise BadInput("no pass was given", cure="give at least one repeat with one pass")
-    names = list(dict.fromkeys(p.name for passes in repeats for p in passes))
-    schema = _schema(names, tags, "repeats", name, frozenset())
-    cells = np.zeros((len(repeats), len(names)), dtype=CELL)
-    for row, passes in enumerate(repeats):
-        for item in passes:
-            if not 0 < item.begin_ns <= item.end_ns:
-                raise BadInput(
-                    f"pass {item.name} of repeat {row} runs from {item.begin_ns} to {item.end_ns}",
-                    cure="read the timestamps after the device has written them",
-                    index=row,
-                )
-            cell = cells[row, names.index(item.name)]
-            cell["entry"] = min(cell["entry"], item.begin_ns) if cell["written"] else item.begin_ns
-            cell["exit"] = max(cell["exit"], item.end_ns)
-            cell["ticks"] += item.end_ns - item.begin_ns
-            cell["count"] += 1
-            cell["written"] = 1
-    about = About(
-        tick_source="timestamp_query",
-        tick_step=quantum_ns,
-        grid={"repeats": len(repeats)},
-        launch=dict(launch or {"name": name}),
-        rows="repeats",
-        total_ns=total_ns,
-        created=_now(),
+    """Stretches with both ends known, such as tasks on threads or GPU passes: a name that comes again is summed."""
+    if not events or min(event.row for event in events) < 0:
+        raise BadInput("no event, or a row below 0", cure="give at least one event; rows count from 0")
+    schema = _schema([event.name for event in events], tags, rows, name, frozenset(waits))
+    column = {region.name: region.id for region in schema.regions}
+    count = max(event.row for event in events) + 1
+    cells = np.zeros((count, len(column)), dtype=CELL)
+    for event in events:
+        if not 0 < event.begin_ns <= event.end_ns:
+            raise BadInput(
+                f"{event.name} of row {event.row} runs from {event.begin_ns} to {event.end_ns}",
+                cure="read the times after they have been written",
+                index=event.row,
+            )
+        _add(cells, (event.row, column[event.name]), event.begin_ns, event.end_ns)
+    about = replace_about(
+        _about(tick_source, launch, name), tick_step=quantum_ns, grid={rows: count}, rows=rows, total_ns=total_ns
     )
     return make_capture(cells, schema, about, origin=name)
 
 
-def _durations(
-    rows: Sequence[Mapping[str, int]],
-    totals: list[int],
-    kind: Literal["workers", "repeats"],
-    *,
-    tags: Mapping[str, Sequence[str]] | None,
-    schema: Schema | None,
-    name: str,
-    launch: Mapping[str, LaunchValue] | None,
-    waits: frozenset[str] = frozenset(),
-) -> Capture:
-    names = [r.name for r in schema.regions] if schema else list(dict.fromkeys(key for row in rows for key in row))
-    schema = schema or _schema(names, tags, kind, name, waits)
-    cells = np.zeros((len(rows), len(names)), dtype=CELL)
-    spans = []
-    for index, (row, total) in enumerate(zip(rows, totals, strict=True)):
-        at = ORIGIN
-        for stage, length in row.items():
-            if stage not in names:
-                raise BadInput(f"schema {schema.name} has no stage {stage!r}", cure=f"stages: {', '.join(names)}")
+def _rows(given: Sequence[Durations], totals: Sequence[int]) -> list[list[tuple[str, int]]]:
+    """Every row as (name, ns) pairs, in order. A time that the device could not take is never read as 0."""
+    if not given or len(given) != len(totals) or min(totals) <= 0:
+        raise BadInput(
+            f"{len(given)} rows of stages with the totals {list(totals)[:4]}", cure="give each row its time, above 0 ns"
+        )
+    rows: list[list[tuple[str, int]]] = []
+    for row in given:
+        rows.append([])
+        for stage, length in row.items() if isinstance(row, Mapping) else row:
+            if length is None:
+                raise Unsupported(f"{stage} has no time", cure="use a device with timestamps")
             if length < 0:
-                raise BadInput(f"stage {stage} of row {index} took {length} ns", cure="give lengths, not differences")
-            cells[index, names.index(stage)] = (at, at + length, length, 1, 1)
+                raise BadInput(f"{stage} took {length} ns", cure="give lengths, not differences of unrelated clocks")
+            rows[-1].append((stage, int(length)))
+    return rows
+
+
+def _about(tick_source: str, launch: Launch | None, name: str) -> About:
+    created = datetime.now(UTC).isoformat(timespec="seconds")
+    return About(tick_source=tick_source, launch=dict(launch or {"name": name}), created=created)
+
+
+def _laid_out(
+    rows: list[list[tuple[str, int]]], totals: Sequence[int], schema: Schema, kind: RowKind, about: About
+) -> Capture:
+    column = {region.name: region.id for region in schema.regions}
+    cells = np.zeros((len(rows), len(column)), dtype=CELL)
+    for index, row in enumerate(rows):
+        at = ORIGIN
+        for stage, length in row:
+            _add(cells, (index, column[stage]), at, at + length)
             at += length
-        if total <= 0:
-            raise BadInput(f"row {index} has a total of {total} ns", cure="give the time of the call around its stages")
-        spans.append((ORIGIN, ORIGIN + total))
-    about = About(
-        tick_source="monotonic",
+    about = replace_about(
+        about,
         grid={kind: len(rows)},
-        launch=dict(launch or {"name": name}),
         rows=kind,
         placement="assumed",
-        spans=tuple(spans),
+        spans=tuple((ORIGIN, ORIGIN + total) for total in totals),
         total_ns=float(np.median(totals)),
-        created=_now(),
     )
-    return make_capture(cells, schema, about, origin=name)
+    return make_capture(cells, schema, about, origin=schema.name)
 
 
-def _schema(
-    names: Sequence[str], tags: Mapping[str, Sequence[str]] | None, axis: str, name: str, waits: frozenset[str]
-) -> Schema:
-    unknown = sorted(set(tags or {}) - set(names))
+def _add(cells: Cells, at: tuple[int, int], begin: int, end: int) -> None:
+    cell = cells[at]
+    cell["entry"] = min(cell["entry"], begin) if cell["written"] else begin
+    cell["exit"] = max(cell["exit"], end)
+    cell["ticks"] += end - begin
+    cell["count"] += 1
+    cell["written"] = 1
+
+
+def _schema(names: Iterable[str], tags: Tags | None, axis: str, name: str, waits: frozenset[str]) -> Schema:
+    """What was seen, as a schema; which rows run a region is observed, not declared."""
+    seen = list(dict.fromkeys(names))
+    unknown = sorted((set(tags or {}) | waits) - set(seen))
     if unknown:
-        raise BadInput(f"there is no stage {unknown[0]!r} to tag", cure=f"stages: {', '.join(names)}")
+        raise BadInput(f"there is no {unknown[0]!r} among the regions", cure=f"regions: {', '.join(seen)}")
     regions = tuple(
         Region(
-            id=i,
+            id=index,
             name=stage,
             role="wait" if stage in waits else "work",
             tags=tuple((tags or {}).get(stage, ())),
             elected=True,
+            per="trip",
         )
-        for i, stage in enumerate(names)
+        for index, stage in enumerate(seen)
     )
     schema = Schema(name=name, regions=regions, axes=(Axis(axis[:-1] + "_index", axis),))
     check(schema, name)
     return schema
-
-
-def _now() -> str:
-    return datetime.now(UTC).isoformat(timespec="seconds")

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from whet.errors import BadInput, OracleMismatch
-from whet.regions.record import recording
+from whet.regions.recorder import recording
 
 LEAST_ROUNDS = 5
 

@@ -9,10 +9,10 @@ from rich.table import Table as Grid
 from rich.text import Text
 
 from whet.errors import WhetError
-from whet.regions.account import Account
+from whet.regions.accounting import Account
 from whet.regions.critical import Path, critical_path
 from whet.regions.findings import findings
-from whet.regions.reduce import Row, Table
+from whet.regions.reducer import Row, Table
 from whet.regions.units import duration, percent
 
 BAR_WIDTH = 24

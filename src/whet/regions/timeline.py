@@ -11,10 +11,10 @@ from html import escape
 from importlib import resources
 
 from whet.errors import WhetError
-from whet.regions.account import Account, Piece, WorkerTime
+from whet.regions.accounting import Account, Piece, WorkerTime
 from whet.regions.critical import Leg, critical_path
 from whet.regions.findings import findings
-from whet.regions.reduce import Table
+from whet.regions.reducer import Table
 from whet.regions.units import axis_marks, duration, percent
 
 MAX_ROWS = 96

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 from typing import Any
 
-from whet.regions.account import Account
+from whet.regions.accounting import Account
 from whet.regions.critical import Barriers
 from whet.regions.ticks import tick_source
 

@@ -7,7 +7,7 @@ from enum import StrEnum
 import msgspec
 
 from whet.errors import BadInput
-from whet.regions.account import Account, account
+from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
 from whet.regions.checks import Check, Limits, preconditions
 from whet.regions.critical import critical_path

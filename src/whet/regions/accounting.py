@@ -180,7 +180,8 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
     holes = [Hole(g.start, g.end, left, g.after, g.before) for g, left in missing.items() if left > 0]
     holes += [hole for hole in crowded if hole.missing > 0]
     holes.sort(key=lambda hole: hole.start)
-    doubled = max([0, *(-left for left in missing.values()), *(-hole.missing for hole in crowded)])
+    beyond = sum(piece.ticks for piece in roots) - (last - first)
+    doubled = max([0, beyond, *(-left for left in missing.values()), *(-hole.missing for hole in crowded)])
     return WorkerTime(worker, first, last, tuple(roots), tuple(nested), tuple(holes), doubled)
 
 

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
-from whet.regions.account import Account, account
+from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
 from whet.regions.schema import Region
 from whet.regions.ticks import TickStep, detect_step, tick_source
