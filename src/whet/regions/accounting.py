@@ -47,6 +47,19 @@ class Hole:
 
 
 @dataclass(frozen=True)
+class HoleGroup:
+    """The holes of several rows between the same two regions."""
+
+    after: int | None
+    before: int | None
+    missing: tuple[int, ...]
+
+    @property
+    def total(self) -> int:
+        return sum(self.missing)
+
+
+@dataclass(frozen=True)
 class WorkerTime:
     """One row: its span, its pieces (all depths) and its holes. `doubled` is the most time that pieces claim twice."""
 
@@ -118,14 +131,14 @@ class Account:
                 found[parent] = max(0.0, found[parent] - piece.within(start, end))
         return dict(found)
 
-    def widest_holes(self) -> list[tuple[int | None, int | None, int, float]]:
-        """(after, before, workers, median missing ticks) over all rows, the costliest first."""
+    def widest_holes(self) -> list[HoleGroup]:
+        """Holes at the same place in all rows together, the costliest first."""
         found: dict[tuple[int | None, int | None], list[int]] = defaultdict(list)
         for row in self.rows:
             for hole in row.holes:
                 found[hole.after, hole.before].append(hole.missing)
-        listed = [(after, before, len(m), float(np.median(m))) for (after, before), m in found.items()]
-        return sorted(listed, key=lambda item: item[2] * item[3], reverse=True)
+        groups = [HoleGroup(after, before, tuple(each)) for (after, before), each in found.items()]
+        return sorted(groups, key=lambda group: group.total, reverse=True)
 
 
 def account(capture: Capture) -> Account:

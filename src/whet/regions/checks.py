@@ -8,7 +8,7 @@ import msgspec
 import numpy as np
 
 from whet.errors import BadInput, WhetError
-from whet.regions.accounting import Account, is_sample
+from whet.regions.accounting import Account, HoleGroup, is_sample
 from whet.regions.critical import critical_path
 from whet.regions.reducer import State, states, tick_step
 from whet.regions.schema import Region
@@ -63,13 +63,15 @@ def _ms(counted: Account, ticks: float) -> str:
     return f"{ticks * ns / 1e6:.1f} ms" if ns and ticks * ns >= 1e5 else f"{ticks:.0f} ticks"
 
 
-def describe_hole(counted: Account, after: int | None, before: int | None, workers: int, missing: float) -> str:
-    """One hole, in words."""
-    names = counted.capture.schema.regions
+def describe_hole(counted: Account, group: HoleGroup) -> str:
+    """One hole, in words: its median length, or the longest where they differ much."""
+    names, after, before = counted.capture.schema.regions, group.after, group.before
     left = "the start" if after is None else f"region {after} ({names[after].name})"
     right = "the end" if before is None else f"region {before} ({names[before].name})"
     where = f"inside {left}" if after == before and after is not None else f"between {left} and {right}"
-    return f"{_ms(counted, missing)} {where} on {workers} of {len(counted.rows)} workers"
+    median, longest = float(np.median(group.missing)), max(group.missing)
+    length = _ms(counted, median) if longest <= 2 * median else f"up to {_ms(counted, longest)}"
+    return f"{length} {where} on {len(group.missing)} of {len(counted.rows)} {counted.capture.about.rows}"
 
 
 def _coverage(counted: Account, limits: Limits) -> Check:
@@ -77,7 +79,7 @@ def _coverage(counted: Account, limits: Limits) -> Check:
     detail = f"coverage {lowest:.3f} (needs {limits.coverage})"
     holes = counted.widest_holes()
     if lowest < limits.coverage and holes:
-        detail += f"; largest hole: {describe_hole(counted, *holes[0])}"
+        detail += f"; largest hole: {describe_hole(counted, holes[0])}"
     # Entry and exit are each known to one step of the clock.
     if worst.doubled > 2 * tick_step(counted.capture).step * len(worst.roots):
         twice = _ms(counted, worst.doubled)

@@ -25,8 +25,8 @@ def findings(counted: Account) -> list[Finding]:
     """The costliest holes first, then every wait with its last arriver."""
     about = counted.capture.about
     all_time = sum(row.span for row in counted.rows)
-    holes = [hole for hole in counted.widest_holes() if hole[2] * hole[3] > WORTH_SAYING * all_time]
-    found = [Finding(f"hole: {describe_hole(counted, *hole)}", bad=True) for hole in holes[:MOST_HOLES]]
+    holes = [hole for hole in counted.widest_holes() if hole.total > WORTH_SAYING * all_time]
+    found = [Finding(f"hole: {describe_hole(counted, hole)}", bad=True) for hole in holes[:MOST_HOLES]]
     if not counted.rows or about.rows == "repeats":
         return found
     try:

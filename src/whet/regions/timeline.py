@@ -6,6 +6,7 @@ stack up to what they explain and the rest of the strip stays open. Waits are ha
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from functools import cache
 from html import escape
 from importlib import resources
@@ -18,6 +19,7 @@ from whet.regions.reducer import Table
 from whet.regions.units import axis_marks, duration, percent
 
 MAX_ROWS = 96
+LAST_MARK = 0.93  # of the width: a mark further right ends at its place instead of standing over it
 MIN_SHARE = 0.0004  # of the width: narrower pieces cannot be seen and only weigh the page down
 PALETTE = (
     "#3b6fb6",
@@ -72,7 +74,10 @@ def fragment(
     if table.placement != "recorded":
         facts.append("places in time assumed from the order of the stages")
     marks = axis_marks(length, table.tick_source)
-    axis = "".join(f'<span style="left:{100 * share:.3f}%">{label}</span>' for share, label in marks)
+    axis = "".join(
+        f'<span style="left:{100 * share:.3f}%"{" class=end" if share > LAST_MARK else ""}>{label}</span>'
+        for share, label in marks
+    )
     lines = "".join(f'<p class="note{" bad" if f.bad else ""}">{escape(f.text)}</p>' for f in findings(counted))
     return (
         f'<div class="whet-regions"><style>{_style()}</style><p class="facts">{" · ".join(facts)}</p>'
@@ -136,25 +141,37 @@ def _strip(counted: Account, row: WorkerTime, scale: tuple[int, int], on_path: l
     for hole in row.holes:
         title = f"worker {row.worker}: {duration(hole.missing, source)} unexplained"
         box(hole.start, hole.end, "top:0;height:100%", "hole", title)
-    stacked: list[tuple[Piece, float]] = []
-    for piece in row.roots:
-        share = piece.ticks / (piece.end - piece.start) if piece.end > piece.start else 0.0
-        base = max((b for p, b in stacked if p.start < piece.end and piece.start < p.end), default=0.0)
-        stacked.append((piece, base + share))
+    for piece, base, share in _stacked(counted, row):
         region = counted.capture.schema.regions[piece.region]
         title = f"worker {row.worker}: {region.name} {duration(piece.ticks, source)}"
         if not piece.placed:
             title += ", a sum without a place in time"
-        tall = min(share, 1 - min(base, 1))
-        style = f"bottom:{100 * base:.1f}%;height:{100 * tall:.1f}%;{_colour(counted, piece.region)}"
+        style = f"bottom:{100 * base:.1f}%;height:{100 * share:.1f}%;{_colour(counted, piece.region)}"
         box(piece.start, piece.end, style, region.role, title)
-    for piece in row.nested:
-        region = counted.capture.schema.regions[piece.region]
-        title = f"worker {row.worker}: {region.name} {duration(piece.ticks, source)}, inside its parent"
-        box(piece.start, piece.end, f"top:0;height:45%;{_colour(counted, piece.region)}", region.role, title)
     for leg in on_path:
         box(leg.start, leg.end, "", "path", "critical path")
     return f'<div class="strip" style="height:{height}px">{"".join(boxes)}</div>'
+
+
+def _stacked(counted: Account, row: WorkerTime) -> Iterator[tuple[Piece, float, float]]:
+    """(piece, where it stands, how tall it is) in shares of the strip: a part covers its parent from below."""
+    regions = counted.capture.schema.regions
+    tops: dict[int | None, list[tuple[Piece, float]]] = {}
+    bases: dict[int, float] = {}
+    nested = sorted(row.nested, key=lambda piece: _depth(counted, piece.region))
+    for piece in (*row.roots, *nested):
+        parent = regions[piece.region].parent if piece in row.nested else None
+        floor = bases.get(parent, 0.0) if parent is not None else 0.0
+        beside = tops.setdefault(parent, [])
+        base = max([floor, *(top for other, top in beside if other.start < piece.end and piece.start < other.end)])
+        share = min(piece.ticks / (piece.end - piece.start) if piece.end > piece.start else 0.0, max(0.0, 1 - base))
+        beside.append((piece, base + share))
+        bases[piece.region] = base
+        yield piece, base, share
+
+
+def _depth(counted: Account, region: int | None) -> int:
+    return 0 if region is None else 1 + _depth(counted, counted.capture.schema.regions[region].parent)
 
 
 def _keys(counted: Account, table: Table) -> str:
