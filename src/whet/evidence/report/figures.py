@@ -10,7 +10,7 @@ from typing import Any
 from markupsafe import Markup
 
 from whet.evidence.headline import Headline, headline
-from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict
+from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict, Warning
 from whet.evidence.report import draw, scale
 from whet.evidence.trial import call_times
 
@@ -69,6 +69,7 @@ class Figures:
     full_checks: int
     digest_checks: int
     reds: list[Gate]
+    warnings: list[list[Warning]]
     environment: dict[str, dict[str, str]]
     decisions: list[Decision]
 
@@ -90,6 +91,7 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
         full_checks=sum(gate.full_checks for gate in run.gates),
         digest_checks=sum(gate.digest_checks for gate in run.gates),
         reds=[gate for gate in run.gates if not gate.green],
+        warnings=_grouped(run.warnings),
         environment=_environment(run.environment),
         decisions=decisions,
     )
@@ -162,6 +164,14 @@ def _named_numbers(content: Any) -> list[tuple[str, float]]:
         for name, value in items
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     ]
+
+
+def _grouped(warnings: list[Warning]) -> list[list[Warning]]:
+    """One group per kind and advice, so that five noisy variants are one warning with five lines."""
+    groups: dict[tuple[str, str, str], list[Warning]] = {}
+    for warning in warnings:
+        groups.setdefault((warning.kind, warning.why, warning.advice), []).append(warning)
+    return list(groups.values())
 
 
 def _environment(parts: Mapping[str, Any]) -> dict[str, dict[str, str]]:
