@@ -11,8 +11,10 @@ import numpy as np
 import pytest
 
 from regions_launch import Launch, rich_schema_text
+from scripted_runs import scripted_run
 from whet.cli.app import invoke
 from whet.errors import BadInput, ExitCode, OracleMismatch, Unsupported, WhetError
+from whet.evidence.report import render_report
 from whet.regions import timeline_fragment
 from whet.regions.accounting import account
 from whet.regions.capture import About, from_legacy, load, save
@@ -299,7 +301,7 @@ def test_the_timeline_shows_waits_holes_and_the_path_and_needs_nothing_else(whet
     parser.feed(text)
     assert parser.open == []
     kinds = [box.get("class") for box in parser.boxes]
-    assert kinds.count("wait") >= 60 and kinds.count("hole") >= 64 and kinds.count("path") >= 2
+    assert kinds.count("wr-wait") >= 60 and kinds.count("wr-hole") >= 64 and kinds.count("wr-path") >= 2
     assert "22.7 ms between region 6" in text and "0.405" in text
     assert not re.search(r"https?://|<script|@import|url\(", text)
     for box in parser.boxes:
@@ -343,8 +345,8 @@ def test_the_page_fits_a_phone(whet, saved, tmp_path):
                 page = browser.new_page(viewport={"width": width, "height": 800})
                 page.goto(page_file.as_uri())
                 assert page.evaluate("document.documentElement.scrollWidth") <= width
-                assert page.locator(".strip").count() == 64
-                strip = page.locator(".strip").first.bounding_box()
+                assert page.locator(".wr-strip").count() == 64
+                strip = page.locator(".wr-strip").first.bounding_box()
                 assert strip["width"] > 0.7 * width
         finally:
             browser.close()
@@ -369,6 +371,29 @@ def test_bars_never_show_something_as_nothing():
     for role in ("work", "wait", "boundary", "hole"):
         assert bar(1e-9, role).plain and not bar(0, role).plain
         assert len(bar(1.0, role).plain) == len(bar(7.0, role).plain) == 24
+
+
+def test_a_report_takes_timelines_in():
+    first, second = from_stages([{"sort": 300}], totals_ns=[400]), from_stages([{"sum": 30}], totals_ns=[40])
+    timelines = {"msm <plain>": timeline_fragment(first), "other": timeline_fragment(second)}
+    text = render_report([scripted_run(1)], timelines=timelines)
+    assert text.count('<div class="whet-regions">') == 2 and "msm &lt;plain&gt;" in text
+    assert "whet-regions" not in render_report([scripted_run(1)])
+
+
+def test_the_report_command_takes_captures(tmp_path, saved, capsys):
+    from whet.cli.report import write_report
+    from whet.evidence.record import Export
+    from whet.evidence.report.export import as_json
+
+    (tmp_path / "run.json").write_text(as_json(Export(runs=[scripted_run(1)], decisions=[])))
+    asked = ["report", str(tmp_path / "run.json"), "--regions", str(saved), "--store", str(tmp_path / "store.db")]
+    assert invoke([*asked, "-o", str(tmp_path / "r.html")]) == ExitCode.OK
+    assert "Regions of a.npz" in (tmp_path / "r.html").read_text()
+    write_report([scripted_run(1)], tmp_path / "without.html")
+    assert "Regions of" not in (tmp_path / "without.html").read_text()
+    with pytest.raises(BadInput, match="no place in csv"):
+        invoke([*asked, "-o", str(tmp_path / "r.csv")])
 
 
 def test_the_builtin_schemas_can_be_printed_as_a_start(whet):

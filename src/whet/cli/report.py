@@ -27,8 +27,18 @@ FORMATS = ("html", "json", "csv", "md")
 @click.option(
     "-o", "--output", metavar="FILE", help="Where to; `-` is stdout. Otherwise report.html, or stdout for data."
 )
+@click.option(
+    "--regions",
+    "captures",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="CAPTURE",
+    help="Add the timeline of a region capture to the page; repeat for several.",
+)
 @options.store_path
-def command(runs: tuple[str, ...], kind: str | None, output: str | None, store_path: Path | None) -> None:
+def command(
+    runs: tuple[str, ...], kind: str | None, output: str | None, captures: tuple[Path, ...], store_path: Path | None
+) -> None:
     """Write RUNS as one HTML page that opens offline, or as JSON, CSV or Markdown.
 
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that this command wrote.
@@ -39,12 +49,14 @@ def command(runs: tuple[str, ...], kind: str | None, output: str | None, store_p
     chosen = kind or (SUFFIXES.get(Path(output).suffix.lower(), "") if output not in (None, "-") else "html")
     if not chosen:
         raise BadInput(f"the ending of {output!r} names no format", cure=f"say --format {'|'.join(FORMATS)}")
+    if captures and chosen != "html":
+        raise BadInput(f"a timeline has no place in {chosen}", cure="write html, or leave --regions out")
     with open_store(store_path, read_only=True) as store:
         export = find_export(store, runs)
     if not export.runs:
         raise BadInput("there is no run in it", cure="whet runs lists what is stored")
     target = output or ("report.html" if chosen == "html" else "-")
-    text = _render(export, chosen)
+    text = _render(export, chosen, captures)
     if target == "-":
         click.echo(text, nl=False)
     else:
@@ -62,7 +74,7 @@ def write_report(runs: Sequence[Run], path: Path, decisions: Sequence[Decision] 
     write_text(path, _render(Export(runs=list(runs), decisions=list(decisions)), "html"))
 
 
-def _render(export: Export, kind: str) -> str:
+def _render(export: Export, kind: str, captures: Sequence[Path] = ()) -> str:
     from whet.evidence.report import export as data
     from whet.evidence.report.page import render_report
 
@@ -70,5 +82,13 @@ def _render(export: Export, kind: str) -> str:
         decided: dict[str, list[Decision]] = {}
         for decision in export.decisions:
             decided.setdefault(decision.run_id, []).append(decision)
-        return render_report(export.runs, decided)
+        return render_report(export.runs, decided, timelines=_timelines(captures))
     return {"json": data.as_json, "csv": data.as_csv, "md": data.as_markdown}[kind](export)
+
+
+def _timelines(captures: Sequence[Path]) -> dict[str, str]:
+    if not captures:
+        return {}
+    from whet.regions import load, timeline_fragment
+
+    return {path.name: timeline_fragment(load(path)) for path in captures}

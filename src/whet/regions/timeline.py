@@ -61,7 +61,7 @@ def fragment(
     for row in shown:
         start = row.first if repeats else counted.first
         on_path = [leg for leg in legs if leg.worker == row.worker]
-        strips.append(f'<span class="who{" path" if on_path else ""}">{row.worker}</span>')
+        strips.append(f'<span class="wr-who{" wr-path" if on_path else ""}">{row.worker}</span>')
         strips.append(_strip(counted, row, (start, length or 1), on_path, height))
     facts = [
         f"<b>{capture.workers}</b> {capture.about.rows}",
@@ -75,14 +75,14 @@ def fragment(
         facts.append("places in time assumed from the order of the stages")
     marks = axis_marks(length, table.tick_source)
     axis = "".join(
-        f'<span style="left:{100 * share:.3f}%"{" class=end" if share > LAST_MARK else ""}>{label}</span>'
+        f'<span style="left:{100 * share:.3f}%"{" class=wr-end" if share > LAST_MARK else ""}>{label}</span>'
         for share, label in marks
     )
-    lines = "".join(f'<p class="note{" bad" if f.bad else ""}">{escape(f.text)}</p>' for f in findings(counted))
+    lines = "".join(f'<p class="wr-note{" wr-bad" if f.bad else ""}">{escape(f.text)}</p>' for f in findings(counted))
     return (
-        f'<div class="whet-regions"><style>{_style()}</style><p class="facts">{" · ".join(facts)}</p>'
-        f'<div class="chart">{"".join(strips)}<span></span><div class="axis">{axis}</div></div>'
-        f'<ul class="keys">{_keys(counted, table)}</ul>{lines}</div>'
+        f'<div class="whet-regions"><style>{_style()}</style><p class="wr-facts">{" · ".join(facts)}</p>'
+        f'<div class="wr-chart">{"".join(strips)}<span></span><div class="wr-axis">{axis}</div></div>'
+        f'<ul class="wr-keys">{_keys(counted, table)}</ul>{lines}</div>'
     )
 
 
@@ -136,7 +136,7 @@ def _strip(counted: Account, row: WorkerTime, scale: tuple[int, int], on_path: l
         share = (end - begin) / length
         if share >= MIN_SHARE:
             place = f"left:{100 * (begin - start) / length:.3f}%;width:{100 * share:.3f}%"
-            boxes.append(f'<i class="{kind}" style="{place};{style}" title="{escape(title)}"></i>')
+            boxes.append(f'<i class="wr-{kind}" style="{place};{style}" title="{escape(title)}"></i>')
 
     for hole in row.holes:
         title = f"worker {row.worker}: {duration(hole.missing, source)} unexplained"
@@ -150,7 +150,7 @@ def _strip(counted: Account, row: WorkerTime, scale: tuple[int, int], on_path: l
         box(piece.start, piece.end, style, region.role, title)
     for leg in on_path:
         box(leg.start, leg.end, "", "path", "critical path")
-    return f'<div class="strip" style="height:{height}px">{"".join(boxes)}</div>'
+    return f'<div class="wr-strip" style="height:{height}px">{"".join(boxes)}</div>'
 
 
 def _stacked(counted: Account, row: WorkerTime) -> Iterator[tuple[Piece, float, float]]:
@@ -185,14 +185,14 @@ def _keys(counted: Account, table: Table) -> str:
         colour = _colour(counted, region.id)
         numbers = f"{duration(row.median_ticks, table.tick_source)} × {row.active_workers}"
         items.append(
-            f'<li><i class="{region.role}" style="{colour}"></i><span class="name">{name}</span>'
-            f'<span class="num">{numbers} · {percent(row.total_ticks / all_time)}</span></li>'
+            f'<li><i class="wr-{region.role}" style="{colour}"></i><span class="wr-name">{name}</span>'
+            f'<span class="wr-num">{numbers} · {percent(row.total_ticks / all_time)}</span></li>'
         )
     missing = sum(hole.missing for row in counted.rows for hole in row.holes)
     if missing:
         items.append(
-            '<li><i class="hole"></i><span class="name">unexplained</span>'
-            f'<span class="num">{percent(missing / all_time)}</span></li>'
+            '<li><i class="wr-hole"></i><span class="wr-name">unexplained</span>'
+            f'<span class="wr-num">{percent(missing / all_time)}</span></li>'
         )
-    items.append('<li><i class="path"></i><span class="name">critical path</span></li>')
+    items.append('<li><i class="wr-path"></i><span class="wr-name">critical path</span></li>')
     return "".join(items)

@@ -19,14 +19,23 @@ from whet.evidence.report.figures import MARKS, figures
 FOLDER = Path(__file__).parent
 
 
-def render_report(runs: Sequence[Run], decisions: Mapping[str, Sequence[Decision]] | None = None) -> str:
-    """One HTML document about `runs`. `decisions` holds, by run id, what people decided."""
+def render_report(
+    runs: Sequence[Run],
+    decisions: Mapping[str, Sequence[Decision]] | None = None,
+    *,
+    timelines: Mapping[str, str] | None = None,
+) -> str:
+    """One HTML document about `runs`. `decisions` holds, by run id, what people decided.
+
+    `timelines` are region timelines by title, as `whet.regions.timeline_fragment` makes them: trusted HTML.
+    """
     if not runs:
         raise BadInput("a report needs at least one run", cure="whet runs lists what is stored")
     decided = decisions or {}
     return _template().render(
         pages=[figures(run, list(decided.get(run.id, ()))) for run in runs],
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
+        timelines={title: Markup(html) for title, html in (timelines or {}).items()},
         marks=MARKS,
         version=__version__,
     )
