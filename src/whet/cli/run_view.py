@@ -33,7 +33,8 @@ def show_run(run: Run) -> None:
     out.print(table)
     for verdict in run.verdicts:
         words = Text(f"{verdict.outcome:<10}", style=COLOURS[verdict.outcome])
-        out.print(words + Text(f"{verdict.candidate} against {verdict.baseline}: {'; '.join(verdict.reasons)}"))
+        against = "" if verdict.candidate == verdict.baseline else f" against {verdict.baseline}"
+        out.print(words + Text(f"{verdict.candidate}{against}: {'; '.join(verdict.reasons)}"))
     show_failures(run.gates)
     for kind, some in groupby(run.warnings, key=lambda warning: warning.kind):
         warnings = list(some)

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import shlex
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from whet.errors import WhetError
+from whet.evidence import seeds
 from whet.evidence.cases import shrinking
 from whet.evidence.gate import Plan, Reading, Red, Rig
 from whet.evidence.record import Failure
 from whet.protocol import Case
 
 REPEATS = 3
+MOST_REPEATS = 500
 SEARCH_SECONDS = 8.0
 # Trying these again costs a whole time limit each, so they are reported where they were seen.
 NOT_SEARCHED = ("hung",)
@@ -27,7 +30,7 @@ class Refusal:
     variant: str
     red: Red
     case: Case
-    repeats: int
+    calls: int
 
 
 def examine(rig: Rig, case: Case, repeats: int = REPEATS) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
@@ -52,43 +55,29 @@ def explain(plan: Plan, refusal: Refusal, folder: Path, fallback: str, on_try: C
     """Looks for the smallest case that fails and for a command that fails again, and saves the bytes of it."""
     plan = replace(plan, variants=tuple(v for v in plan.variants if str(v) == refusal.variant))
     if refusal.red.reason in NOT_SEARCHED:
-        return failure(plan, refusal, command(plan, refusal.case, max(REPEATS, refusal.repeats)), None)
+        return failure(plan, refusal, command(plan, refusal.case, max(REPEATS, refusal.calls)), None)
+    smallest = _search(plan, refusal, on_try)
+    stubborn = (refusal.case, min(refusal.calls, MOST_REPEATS) + 5)
+    for case, repeats in [*([(smallest, REPEATS)] if smallest else []), stubborn]:
+        on_try(case)
+        again, saved = _confirm(plan, case, repeats, folder)
+        if again is not None:
+            return failure(plan, again, command(plan, case, repeats), saved)
+    return failure(plan, refusal, fallback, None)
+
+
+def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Case | None:
+    """The smallest case that fails in a process that saw only smaller ones before."""
     deadline = time.monotonic() + SEARCH_SECONDS
-    found = _search(
-        plan, refusal, shrinking(plan.engine, refusal.case), repeats=REPEATS, deadline=deadline, on_try=on_try
-    )
-    if found is None and refusal.repeats + 5 > REPEATS:
-        found = _search(plan, refusal, [refusal.case], repeats=refusal.repeats + 5, deadline=None, on_try=on_try)
-    if found is None:
-        return failure(plan, refusal, fallback, None)
-    smallest, repeats = found
-    again, saved = _confirm(plan, smallest, repeats, folder)
-    if again is None:
-        return failure(plan, refusal, fallback, None)
-    return failure(plan, again, command(plan, smallest, repeats), saved)
-
-
-def _search(
-    plan: Plan,
-    refusal: Refusal,
-    candidates: Sequence[Case],
-    *,
-    repeats: int,
-    deadline: float | None,
-    on_try: Callable[[Case], None],
-) -> tuple[Case, int] | None:
-    """The first candidate that fails in a process that saw only smaller ones before."""
     with Rig(plan) as rig:
-        for case in candidates:
-            if deadline is not None and time.monotonic() > deadline and case != refusal.case:
+        for case in shrinking(plan.engine, refusal.case):
+            if time.monotonic() > deadline and case != refusal.case:
                 continue
             on_try(case)
-            try:
-                _, refusals = examine(rig, case, repeats)
-            except WhetError:
-                continue
-            if refusals:
-                return case, repeats
+            # Halving leaves the sizes an engine offers; one that it cannot make is no answer.
+            with contextlib.suppress(WhetError):
+                if examine(rig, case)[1]:
+                    return case
     return None
 
 
@@ -109,8 +98,6 @@ def _confirm(plan: Plan, case: Case, repeats: int, folder: Path) -> tuple[Refusa
 
 
 def failure(plan: Plan, refusal: Refusal, fails_again: str, saved: str | None) -> Failure:
-    from whet.evidence import seeds
-
     return Failure(
         reason=refusal.red.reason,
         detail=refusal.red.detail,

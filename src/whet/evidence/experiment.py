@@ -46,7 +46,7 @@ class Experiment:
             result, batch = self._trial(rig, readings)
             gates = {name: (stand.full_checks, stand.digest_checks) for name, stand in rig.stands.items()}
             refusals |= {
-                name: Refusal(name, red, self.case, rig.stands[name].repeats) for name, red in result.reds.items()
+                name: Refusal(name, red, self.case, rig.stands[name].calls) for name, red in result.reds.items()
             }
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
         failures = {name: self._explain(refusal, run_id) for name, refusal in refusals.items()}

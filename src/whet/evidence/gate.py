@@ -71,11 +71,9 @@ class Stand:
     outputs_fd: int
     worker: Worker | None = None
     ping_ns: int = 0
-    idle_cpu_ns: int | None = None
-    idle_since_ns: int = 0
     unexplained_ns: list[int] = field(default_factory=list)
     elapsed_ns: list[int] = field(default_factory=list)
-    repeats: int = 0
+    calls: int = 0
     full_checks: int = 0
     digest_checks: int = 0
 
@@ -158,7 +156,6 @@ class Rig:
             pings = [self._ping(stand) for _ in range(5)]
             stand.ping_ns = int(statistics.median(pings))
             stand.unexplained_ns, stand.elapsed_ns = [], []
-            self._now_idle(stand)
         return failed
 
     def round(
@@ -177,6 +174,8 @@ class Rig:
             if stand.worker is None:
                 continue
             found = self._timed(stand, calls[name])
+            if not self._judge_ask("inputs_kept")["kept"]:
+                found = Red("inputs changed", "the inputs are not what they were before the repeat")
             if isinstance(found, Red):
                 results[name] = found
             else:
@@ -243,8 +242,7 @@ class Rig:
         heard_ns = time.monotonic_ns()
         if isinstance(answer, Red):
             return answer
-        stand.repeats += 1
-        self._now_idle(stand)
+        stand.calls += calls
         if "raised" in answer:
             return Red("raised", answer["raised"])
         stand.elapsed_ns.append(heard_ns - sent_ns)
@@ -285,25 +283,16 @@ class Rig:
         return None
 
     def _restless(self) -> dict[str, Red]:
-        """Variants that burn CPU time while they should wait. They would slow the others down."""
+        """Variants whose threads run while they should wait. They would slow the others down."""
         found = {}
         for name in self.alive:
-            stand = self.stands[name]
-            assert stand.worker is not None
-            if stand.idle_cpu_ns is None:
-                continue
-            if spent := stand.worker.goes_on(stand.idle_cpu_ns, stand.idle_since_ns):
+            worker = self.stands[name].worker
+            if worker is not None and (running := worker.goes_on()):
                 found[name] = Red(
-                    "goes on after return", f"threads used {spent / 1e6:.0f} ms of CPU time after run() returned"
+                    "goes on after return", f"{running} of its threads still ran after run() had returned"
                 )
                 self.retire(name)
-            else:
-                self._now_idle(stand)
         return found
-
-    def _now_idle(self, stand: Stand) -> None:
-        assert stand.worker is not None
-        stand.idle_cpu_ns, stand.idle_since_ns = stand.worker.cpu_ns(), time.monotonic_ns()
 
     def _ping(self, stand: Stand) -> int:
         start = time.monotonic_ns()

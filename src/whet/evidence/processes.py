@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import socket
@@ -9,13 +10,13 @@ import subprocess
 import sys
 import tempfile
 import time
+from pathlib import Path
 from typing import Any
 
 import whet.errors
 from whet.errors import DeviceTimeout, WhetError
 from whet.evidence.frames import Channel, PeerGone, PeerSilent
 
-QUIET_WINDOW_S = 0.01
 QUIET_PATIENCE_S = 0.5
 LOG_TAIL = 300
 
@@ -88,36 +89,32 @@ class Worker:
         self.post(op, **parameters)
         return self.answer(limit_s)
 
-    def cpu_ns(self) -> int | None:
-        """CPU time of all its threads, read from outside; None where the system has no such clock."""
-        if sys.platform != "linux":
-            return None
-        try:
-            return time.clock_gettime_ns((~self.pid << 3) | 2)
-        except OSError:
-            return None
+    def running_threads(self) -> int:
+        """Its threads that run or want to run, seen from outside. A waiting process has none; 0 where unknown."""
+        running = 0
+        for stat in Path(f"/proc/{self.pid}/task").glob("*/stat"):
+            with contextlib.suppress(OSError):
+                running += stat.read_text().rpartition(")")[2].split()[0] == "R"
+        return running
 
-    def goes_on(self, since_cpu_ns: int, since_ns: int) -> int:
-        """CPU time burnt by a process that should be waiting, if it does not come to rest; else 0.
-
-        Thread pools may spin for a while before they sleep, so a busy process gets some patience.
-        """
-        spent, passed = (self.cpu_ns() or 0) - since_cpu_ns, time.monotonic_ns() - since_ns
-        if spent < 2_000_000 or spent < passed // 4:
-            return 0
+    def goes_on(self) -> int:
+        """How many threads do not come to rest; 0 if all do. Pools may spin before they sleep and get some patience."""
         deadline = time.monotonic() + QUIET_PATIENCE_S
-        while time.monotonic() < deadline:
-            before = self.cpu_ns() or 0
-            time.sleep(QUIET_WINDOW_S)
-            if (self.cpu_ns() or 0) - before < QUIET_WINDOW_S * 1e9 / 10:
-                return 0
-        return (self.cpu_ns() or 0) - since_cpu_ns
+        pause_s = 0.0005
+        while running := self.running_threads():
+            if time.monotonic() > deadline:
+                return running
+            time.sleep(pause_s)
+            pause_s = min(2 * pause_s, 0.02)
+        return 0
 
     def close(self) -> None:
         self._channel.close()
-        if self._process.poll() is None:
-            self._process.kill()
-        self._process.wait()
+        # Not yet waited for, so its group cannot be anybody else's; children that a variant forked go with it.
+        if self._process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(self.pid, signal.SIGKILL)
+            self._process.wait()
         self._log.close()
 
     def _obituary(self) -> str:

@@ -1,0 +1,124 @@
+"""The verdict on scripted clocks: seldom a false one, and how small a slowdown it finds."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import numpy as np
+import pytest
+from scripted_clock import MODELS, Scripted
+
+from whet.evidence.record import Outcome, Verdict
+from whet.evidence.trial import BUDGETS, Trial
+from whet.evidence.verdict import FEW_ROUNDS, Interval, interval, judge, outcome, rounds_needed, ship
+
+PAIR = {"plain": 1, "other": 1}
+
+
+def decide(model: str, factor: float, seed: int, budget: str = "quick") -> Outcome:
+    source = Scripted({"plain": 1.0, "other": factor}, MODELS[model], seed)
+    result = Trial(source, ["plain", "other"], "plain", PAIR, BUDGETS[budget], seed).run()
+    return outcome(result.intervals["other"], 0.02)
+
+
+@pytest.mark.parametrize("model", MODELS)
+def test_self_comparison_is_seldom_decided_wrongly(model, tried):
+    """1,050 self-comparisons over all models; at most 1 % of them FASTER or SLOWER."""
+    said = Counter(decide(model, 1.0, seed) for seed in range(150))
+    wrong = said[Outcome.FASTER] + said[Outcome.SLOWER]
+    print(f"{model}: {dict(said)}")
+    assert wrong <= 1, said
+    tried("self-comparisons on scripted noise", 150)
+
+
+def test_noise_that_can_be_averaged_out_ends_in_same():
+    assert [decide("gaussian", 1.0, seed, "rigorous") for seed in range(3)] == [Outcome.SAME] * 3
+
+
+@pytest.mark.parametrize("model", ["gaussian", "spikes", "drift", "phases"])
+def test_smallest_slowdown_found_in_95_percent(model, capsys, tried):
+    """The published power: the smallest of these slowdowns that is SLOWER in 95 % of 40 trials."""
+    trials, found = 40, None
+    for slowdown in (0.03, 0.04, 0.05, 0.06, 0.08, 0.1, 0.15, 0.2):
+        hits = sum(decide(model, 1 + slowdown, seed) is Outcome.SLOWER for seed in range(trials))
+        if hits >= 0.95 * trials:
+            found = slowdown
+            break
+    with capsys.disabled():
+        print(f"\nsmallest slowdown found in 95 % of quick trials under {model} noise: {found:.0%}")
+    assert found is not None and found <= {"gaussian": 0.06, "spikes": 0.05, "drift": 0.15, "phases": 0.2}[model]
+    tried("slowdowns found on scripted noise", trials)
+
+
+@pytest.mark.parametrize("factor, said", [(0.5, Outcome.FASTER), (2.0, Outcome.SLOWER)])
+@pytest.mark.parametrize("model", MODELS)
+def test_a_factor_of_two_is_always_found(model, factor, said):
+    assert {decide(model, factor, seed) for seed in range(5)} == {said}
+
+
+def test_interval_is_that_of_paired_rounds():
+    """A disturbance that hits both sides of a round must not widen the interval of their ratio by its own size."""
+    rng = np.random.default_rng(1)
+    common = rng.lognormal(0, 0.5, 101)
+    paired = interval(common * 0.8, common, 1)
+    unpaired = interval(rng.permutation(common) * 0.8, common, 1)
+    assert paired.ratio == pytest.approx(0.8) and paired.half_width < 1e-9 < unpaired.half_width
+
+
+def test_interval_does_not_depend_on_numpy_order_or_scale():
+    rng = np.random.default_rng(2)
+    one, two = rng.lognormal(0, 0.1, 40), rng.lognormal(0, 0.1, 40)
+    first, scaled = interval(one, two, 5), interval(one * 1e6, two * 1e6, 5)
+    assert (first.low, first.high) == pytest.approx((scaled.low, scaled.high))
+    assert first.low < first.ratio < first.high
+    assert interval(one, two, 5) == first != interval(one, two, 6)
+
+
+def test_few_rounds_are_bounded_by_their_extremes():
+    few = interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 4.0]), 1)
+    assert (few.low, few.high, few.rounds) == (0.25, 1.5, 3) and few.rounds < FEW_ROUNDS
+    assert outcome(Interval(0.1, 0.1, 0.1, 4), 0.02) is Outcome.UNDECIDED
+    assert outcome(Interval(0.1, 0.1, 0.1, 5), 0.02) is Outcome.FASTER
+
+
+@pytest.mark.parametrize(
+    "low, high, said",
+    [
+        (0.90, 0.979, Outcome.FASTER),
+        (0.90, 0.981, Outcome.UNDECIDED),
+        (0.98, 1.02, Outcome.SAME),
+        (0.979, 1.01, Outcome.UNDECIDED),
+        (1.019, 1.2, Outcome.UNDECIDED),
+        (1.021, 1.2, Outcome.SLOWER),
+        (0.5, 2.0, Outcome.UNDECIDED),
+    ],
+)
+def test_thresholds(low, high, said):
+    assert outcome(Interval((low + high) / 2, low, high, 30), 0.02) is said
+
+
+def test_undecided_says_what_would_decide():
+    wide = Interval(1.0, 0.96, 1.04, 20)
+    assert rounds_needed(wide, 0.02) == 80
+    verdict = judge("b", "a", wide, effect=0.02, clock="wall")
+    assert verdict.outcome is Outcome.UNDECIDED and "60 more rounds" in verdict.reasons[-1]
+    on_edge = judge("b", "a", Interval(0.98, 0.95, 1.0, 20), effect=0.02, clock="wall")
+    assert "--effect" in on_edge.reasons[-1]
+
+
+def test_a_note_forces_undecided():
+    verdict = judge("b", "a", Interval(0.5, 0.5, 0.5, 50), effect=0.02, clock="wall", notes=["clock too coarse"])
+    assert verdict.outcome is Outcome.UNDECIDED and verdict.reasons[0] == "clock too coarse"
+    assert judge("b", "a", None, effect=0.02, clock="wall").outcome is Outcome.UNDECIDED
+
+
+def verdict_on(candidate, said, ratio=None):
+    return Verdict(candidate=candidate, baseline="a", outcome=said, ratio=ratio)
+
+
+def test_ship_takes_the_fastest_that_is_proven():
+    assert ship([verdict_on("b", Outcome.FASTER, 0.9), verdict_on("c", Outcome.FASTER, 0.5)], "a")[0] == "c"
+    assert ship([verdict_on("b", Outcome.SAME, 0.99), verdict_on("c", Outcome.SLOWER, 1.5)], "a")[0] == "a"
+    assert ship([verdict_on("b", Outcome.UNDECIDED, 0.5)], "a") == ("a", "until b is decided")
+    assert ship([verdict_on("a", Outcome.REFUSED), verdict_on("b", Outcome.REFUSED)], "a")[0] is None
+    assert ship([verdict_on("b", Outcome.REFUSED)], "a")[0] == "a"
