@@ -16,12 +16,20 @@ import numpy as np
 from whet.evidence import seeds
 from whet.evidence.gate import Reading, Red
 from whet.evidence.record import Outcome, Sample
-from whet.evidence.verdict import EFFECT, LEAST_ROUNDS, Interval, interval, outcome
+from whet.evidence.verdict import (
+    EFFECT,
+    LEAST_ROUNDS,
+    RESAMPLES,
+    RESAMPLES_IN_PASSING,
+    Interval,
+    interval,
+    outcome,
+)
 from whet.protocol import Array
 
 # The oracle may take this share of a trial before rounds are left to mutual agreement.
 ORACLE_SHARE = 0.5
-LOOK_GROWTH = 1.2
+LOOK_GROWTH = 1.3
 WARM_UP_ROUNDS = 2
 
 
@@ -158,7 +166,7 @@ class Trial:
 
     def _look(self) -> dict[str, Outcome] | None:
         """The outcomes, if all are decided and narrow enough for the budget."""
-        self._measure()
+        self._measure(RESAMPLES_IN_PASSING)
         found = self._result.intervals
         outcomes = {name: outcome(one, self.effect) for name, one in found.items()}
         narrow = all(one.half_width <= self.budget.half_width * one.ratio for one in found.values())
@@ -169,7 +177,7 @@ class Trial:
         self._result.baseline = self.baseline if self.baseline in self._alive else next(iter(self._alive), "")
         self._measure()
 
-    def _measure(self) -> None:
+    def _measure(self, resamples: int = RESAMPLES) -> None:
         baseline = self.baseline if self.baseline in self._alive else next(iter(self._alive), "")
         self._result.intervals = {}
         for name in self._alive:
@@ -178,6 +186,7 @@ class Trial:
                     call_times(self._result.samples[name], self.clock),
                     call_times(self._result.samples[baseline], self.clock),
                     seeds.derive(self.seed, "bootstrap", name),
+                    resamples=resamples,
                 )
 
     def _spent(self) -> float:

@@ -18,6 +18,8 @@ from whet.protocol import Array
 CONFIDENCE = 0.99
 EFFECT = 0.02
 RESAMPLES = 2000
+# Enough to see whether to go on; the verdict itself takes all of them.
+RESAMPLES_IN_PASSING = 400
 FEW_ROUNDS = 12
 LEAST_ROUNDS = 5
 
@@ -36,15 +38,15 @@ class Interval:
         return (self.high - self.low) / 2
 
 
-def interval(candidate: Array, baseline: Array, seed: int, confidence: float = CONFIDENCE) -> Interval:
+def interval(candidate: Array, baseline: Array, seed: int, *, resamples: int = RESAMPLES) -> Interval:
     """Both arrays hold one time per round, in the same order of rounds."""
     rounds = len(candidate)
     ratio = float(np.median(candidate) / np.median(baseline))
     if rounds < FEW_ROUNDS:
         return Interval(ratio, float(candidate.min() / baseline.max()), float(candidate.max() / baseline.min()), rounds)
-    picks = np.random.default_rng(seed).integers(0, rounds, (RESAMPLES, rounds))
+    picks = np.random.default_rng(seed).integers(0, rounds, (resamples, rounds))
     ratios = np.median(candidate[picks], axis=1) / np.median(baseline[picks], axis=1)
-    tail = (1 - confidence) / 2
+    tail = (1 - CONFIDENCE) / 2
     low, high = np.quantile(ratios, [tail, 1 - tail])
     return Interval(ratio, float(low), float(high), rounds)
 
