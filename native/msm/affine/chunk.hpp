@@ -1,0 +1,104 @@
+// The one interface behind which the batch-affine kernels live: sum many short lists of points at once.
+//
+// A chunk is up to `chunk_groups` groups of eight lists. In round r every list adds its r-th point to its own sum, so
+// no two additions of a round touch the same sum, and the round shares one inversion. Kernels differ in arithmetic
+// only.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+#include "field/limbs.hpp"
+
+namespace whet::msm {
+
+using u8 = std::uint8_t;
+using u16 = std::uint16_t;
+using u32 = std::uint32_t;
+
+constexpr std::size_t lanes = 8;           // lists in a group
+constexpr std::size_t chunk_groups = 512;  // 4096 additions share an inversion, and the sums stay in L2
+constexpr std::size_t field_bytes = 32;
+constexpr std::size_t sum_bytes = 2 * field_bytes;    // x, y
+constexpr std::size_t point_bytes = 3 * field_bytes;  // x, y, beta x: the last two halves of a GLV point share y
+
+// An entry of a list names a point of a table and a sign. Tables are addressed in units of 32 bytes: x lies at `unit`,
+// y one unit behind it, or one before it when `endo` is set (beta x of a prepared point).
+constexpr u32 entry_sign = 1;
+constexpr u32 entry_endo = 2;
+constexpr u32 padding_entry = ~u32{0};  // this lane adds nothing in this round
+constexpr u32 entry_of_point(std::size_t index, bool endo) {
+    return static_cast<u32>((3 * index + (endo ? 2 : 0)) << 2) | (endo ? entry_endo : 0);
+}
+constexpr u32 entry_of_sum(std::size_t index) { return static_cast<u32>(index << 3); }
+constexpr std::size_t x_offset(u32 entry) { return static_cast<std::size_t>(entry & ~u32{3}) << 3; }
+constexpr std::size_t y_offset(u32 entry) {
+    return x_offset(entry) + field_bytes - (static_cast<std::size_t>(entry & entry_endo) << 5);
+}
+
+// Eight lists that are summed side by side. Entry of lane j in round r: entries[first + 8 r + j].
+struct Group {
+    u32 first;
+    u32 rounds;
+};
+constexpr u32 no_target = ~u32{0};
+
+struct Chunk {
+    const std::byte* table;  // canonical coordinates in the kernel's Montgomery form
+    const u32* entries;
+    const Group* groups;  // longest first
+    std::size_t group_count;
+    const u32* targets;  // 8 per group: where a list's sum goes, or no_target
+    std::byte* sums;     // sum_bytes each, canonical, same form
+    u8* present;         // per target: 1 a point, 0 infinity
+    void* scratch;       // kernel.scratch_bytes, aligned to 64
+};
+
+struct Counts {
+    u64 additions = 0;
+    u64 doublings = 0;
+    u64 cancellations = 0;  // P + (-P)
+    u64 inversions = 0;
+    u64 slow_passes = 0;  // rounds that met a zero denominator
+
+    Counts& operator+=(const Counts& other) {
+        additions += other.additions;
+        doublings += other.doublings;
+        cancellations += other.cancellations;
+        inversions += other.inversions;
+        slow_passes += other.slow_passes;
+        return *this;
+    }
+};
+
+// Where the digits of a scalar go. Digit of window w for half h (k1, k2) of scalar i:
+// out[(w - first) * stride + h * half + i].
+struct Digits {
+    std::int16_t* out;  // stored at out + i for scalar i of this call
+    std::size_t stride;
+    std::size_t half;  // 0 when the scalars are short and k2 does not exist
+    const u8* width;   // bits per window, lowest first
+    unsigned windows;
+    unsigned first, last;  // the windows wanted in this call; window `first` is stored at w = 0
+};
+
+struct Kernel {
+    const char* name;
+    unsigned montgomery_bits;  // R = 2^this
+    std::size_t scratch_bytes;
+    bool (*usable)();
+    void (*sum_lists)(const Chunk&, Counts&);
+    // n points x, y (64 bytes each, little-endian, infinity as zeros) to prepared points. Canonical coordinates, plain
+    // or in Montgomery form with R = 2^256.
+    void (*prepare)(const std::byte* points, std::size_t n, bool montgomery, std::byte* table);
+    // n little-endian scalars of 256 bits: reduced, split by GLV when half != 0, cut into signed digits.
+    void (*decompose)(const std::byte* scalars, std::size_t n, const Digits& digits);
+};
+
+extern const Kernel portable_kernel;
+#if defined(__x86_64__)
+extern const Kernel adx_kernel;
+extern const Kernel ifma_kernel;
+#endif
+
+}  // namespace whet::msm

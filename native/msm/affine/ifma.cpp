@@ -1,0 +1,372 @@
+// Sums lists of points eight at a time with AVX-512 IFMA: 6 products of 100 vpmadd52 per 8 additions and inversion
+// shared. Against the scalar kernel it changes the arithmetic (lazy 5 x 52-bit limbs, R = 2^260) and works on two
+// groups at once. That buys a factor of four where two IFMA ports exist. It presses on those ports: every vector
+// operation counts.
+#include "msm/affine/chunk.hpp"
+#include "msm/affine/lanes52.hpp"
+#include "msm/plants.hpp"
+
+namespace whet::msm {
+
+namespace {
+
+// Bounds: table coordinates are canonical. Of a running sum x < 3.5 p and y < 2.25 p, tidy.
+struct alignas(64) Sum {
+    Lanes x, y;
+};
+
+// Lanes that do not take the plain path in a round, as four masks in one word.
+struct Exceptions {
+    LaneMask hold = 0;    // no entry left: the sum stays
+    LaneMask copy = 0;    // the sum was infinity: it becomes the entry
+    LaneMask twice = 0;   // the entry equals the sum
+    LaneMask vanish = 0;  // the entry is the negative of the sum
+    bool any() const { return (hold | copy | twice | vanish) != 0; }
+    bool operator==(const Exceptions&) const = default;
+};
+
+// One spare group at the end evens out odd counts: it only ever holds.
+constexpr std::size_t scratch_groups = chunk_groups + 1;
+
+struct alignas(64) Scratch {
+    Sum sum[scratch_groups];
+    Lanes denominator[scratch_groups];  // carried
+    Lanes prefix[scratch_groups];       // product of the earlier denominators of the chain, carried
+    Exceptions exceptions[scratch_groups];
+    LaneMask infinite[scratch_groups];
+    const u32* next[scratch_groups];  // the group's entries of this round
+};
+
+constexpr u32 idle_entries[lanes] = {padding_entry, padding_entry, padding_entry, padding_entry,
+                                     padding_entry, padding_entry, padding_entry, padding_entry};
+
+struct Addresses {
+    const std::byte* at[lanes];
+};
+WHET_INLINE Addresses x_addresses(const std::byte* table, const u32* entries) {
+    Addresses a;
+    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) a.at[i] = table + x_offset(entries[i]);
+    return a;
+}
+WHET_INLINE Addresses y_addresses(const std::byte* table, const u32* entries) {
+    Addresses a;
+    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) a.at[i] = table + y_offset(entries[i]);
+    return a;
+}
+WHET_INLINE LaneMask negative_lanes(const u32* entries) {
+    const __m256i e = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(entries));
+    return _mm256_test_epi32_mask(e, _mm256_set1_epi32(static_cast<int>(entry_sign)));
+}
+WHET_INLINE LaneMask active_lanes(const u32* entries) {
+    const __m256i e = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(entries));
+    return _mm256_cmpneq_epi32_mask(e, _mm256_set1_epi32(-1));
+}
+
+// Padding reads the first point of the table instead; what it gives is thrown away.
+struct SafeEntries {
+    alignas(32) u32 entry[lanes];
+    explicit SafeEntries(const u32* from) {
+        for (std::size_t i = 0; i < lanes; ++i) entry[i] = from[i] == padding_entry ? 0 : from[i];
+    }
+};
+
+WHET_INLINE Lanes gather_x(const std::byte* table, const u32* entries) {
+    return gather(x_addresses(table, entries).at);
+}
+// y or p - y: tidy only where positive.
+WHET_INLINE Lanes gather_signed_y(const std::byte* table, const u32* entries) {
+    Lanes y = gather(y_addresses(table, entries).at);
+    const LaneMask negative =
+        WHET_PLANT(sign_lane_wrong) ? static_cast<LaneMask>(negative_lanes(entries) & 0x7f) : negative_lanes(entries);
+    const Lanes p = all_lanes(constants52.p[1]);
+    WHET_UNROLL for (int i = 0; i < 5; ++i) y.limb[i] =
+        _mm512_mask_sub_epi64(y.limb[i], negative, p.limb[i], y.limb[i]);
+    return y;
+}
+
+// 4 p - x1 + x2: in (0.5 p, 5 p), carried.
+WHET_INLINE Lanes x_difference(const Lanes& x2, const Lanes& x1) {
+    if (WHET_PLANT(carry_dropped)) return plus(x2, minus(all_lanes(constants52.p[4]), x1));
+    return carried(plus(x2, minus(all_lanes(constants52.p[4]), x1)));
+}
+
+// Subtracts k p where the top limb, not yet carried, passes a limit that lies half-way between k p and the bound of the
+// result. Carries still to come move the top limb by 2^6 of its 2^46: far less than that margin.
+WHET_INLINE Lanes below_limit(Lanes a, const u64& limit, const Limbs52& multiple) {
+    LaneMask over = _mm512_cmpgt_epi64_mask(a.limb[4], all_lanes(limit));
+    if (WHET_PLANT(reduction_missing)) over = 0;
+    WHET_UNROLL for (int i = 0; i < 5; ++i) a.limb[i] =
+        _mm512_mask_sub_epi64(a.limb[i], over, a.limb[i], all_lanes(multiple[static_cast<std::size_t>(i)]));
+    return tidy(a);
+}
+
+void load_first_points(const Chunk& chunk, Scratch& s) {
+    for (std::size_t g = 0; g < chunk.group_count; ++g) {
+        const u32* entries = chunk.entries + chunk.groups[g].first;
+        const SafeEntries safe(entries);
+        s.infinite[g] = static_cast<LaneMask>(~active_lanes(entries));
+        s.sum[g].x = gather_x(chunk.table, safe.entry);
+        s.sum[g].y = tidy(gather_signed_y(chunk.table, safe.entry));
+        s.next[g] = entries + lanes;
+    }
+}
+
+// The denominator of a group with padding or infinite sums: one where nothing is to be added.
+__attribute__((noinline)) Lanes guarded_denominator(const Chunk& chunk, Scratch& s, std::size_t g) {
+    const LaneMask active = active_lanes(s.next[g]);
+    const SafeEntries safe(s.next[g]);
+    const Lanes plain = x_difference(gather_x(chunk.table, safe.entry), s.sum[g].x);
+    const LaneMask infinite = s.infinite[g];
+    s.exceptions[g] = {};
+    s.exceptions[g].hold = static_cast<LaneMask>(~active);
+    s.exceptions[g].copy = active & infinite;
+    if (WHET_PLANT(infinite_sum_kept)) s.exceptions[g].copy = 0, s.exceptions[g].hold |= infinite;
+    if (WHET_PLANT(padding_added)) s.exceptions[g].hold = 0;
+    return choose(active & static_cast<LaneMask>(~infinite), plain, all_lanes(constants52.one));
+}
+
+WHET_INLINE Lanes denominator_of(const Chunk& chunk, Scratch& s, std::size_t g) {
+    if (active_lanes(s.next[g]) != 0xff || s.infinite[g] != 0) [[unlikely]]
+        return guarded_denominator(chunk, s, g);
+    s.exceptions[g] = {};
+    return x_difference(gather_x(chunk.table, s.next[g]), s.sum[g].x);
+}
+
+struct Products {
+    Lanes even, odd;  // one chain over the even groups, one over the odd: independent, so their latencies overlap
+};
+
+// Products of all denominators, and the prefixes on the way. 1 product per addition.
+Products multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups) {
+    Products run = {all_lanes(constants52.one), all_lanes(constants52.one)};
+    constexpr std::size_t ahead = 4;
+    for (std::size_t g = 0; g < groups; g += 2) {
+        if (g + ahead + 1 < groups) {
+            for (std::size_t k = 0; k < 2; ++k) {
+                const u32* entries = s.next[g + ahead + k];
+                WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i)
+                    __builtin_prefetch(chunk.table + x_offset(entries[i]));
+            }
+        }
+        s.prefix[g] = run.even;
+        s.prefix[g + 1] = run.odd;
+        const Lanes even = denominator_of(chunk, s, g), odd = denominator_of(chunk, s, g + 1);
+        s.denominator[g] = even;
+        s.denominator[g + 1] = odd;
+        product_pair(run.even, run.even, even, run.odd, run.odd, odd);
+    }
+    return run;
+}
+
+LaneMask is_multiple_of_p(const Lanes& tidy_value) {  // of a value below 5 p
+    LaneMask zero = 0;
+    for (int k = 0; k < 5; ++k) zero |= equals(tidy_value, constants52.p[k]);
+    return zero;
+}
+
+// A product is zero: some sum met its own x. Puts a usable denominator there and multiplies up again.
+__attribute__((noinline)) Products resolve_zeros(const Chunk& chunk, Scratch& s, std::size_t groups, Counts& counts) {
+    ++counts.slow_passes;
+    Products run = {all_lanes(constants52.one), all_lanes(constants52.one)};
+    for (std::size_t g = 0; g < groups; ++g) {
+        Exceptions& e = s.exceptions[g];
+        const LaneMask zero = is_multiple_of_p(masked(s.denominator[g])) & static_cast<LaneMask>(~(e.hold | e.copy));
+        if (zero) {
+            const SafeEntries safe(s.next[g]);
+            const Lanes y2 = gather_signed_y(chunk.table, safe.entry);
+            const Lanes y_difference = tidy(plus(minus(all_lanes(constants52.p[3]), s.sum[g].y), y2));
+            e.twice = zero & is_multiple_of_p(y_difference);
+            e.vanish = zero & static_cast<LaneMask>(~e.twice);
+            if (WHET_PLANT(doubling_missed)) e.vanish = zero, e.twice = 0;
+            if (WHET_PLANT(cancellation_missed)) e.hold |= e.vanish, e.vanish = 0;
+            const Lanes double_y = carried(plus(s.sum[g].y, s.sum[g].y));  // below 4.5 p
+            s.denominator[g] = choose(e.twice, double_y, s.denominator[g]);
+            s.denominator[g] = choose(e.vanish, all_lanes(constants52.one), s.denominator[g]);
+            counts.doublings += static_cast<u64>(__builtin_popcount(e.twice));
+            counts.cancellations += static_cast<u64>(__builtin_popcount(e.vanish));
+        }
+        Lanes& chain = g % 2 == 0 ? run.even : run.odd;
+        s.prefix[g] = chain;
+        chain = product(chain, s.denominator[g]);
+    }
+    return run;
+}
+
+WHET_INLINE Lanes rotate_lanes(const Lanes& a, int by) {
+    const Word index = _mm512_and_si512(
+        _mm512_add_epi64(_mm512_set_epi64(7, 6, 5, 4, 3, 2, 1, 0), _mm512_set1_epi64(by)), _mm512_set1_epi64(7));
+    Lanes r;
+    WHET_UNROLL for (int i = 0; i < 5; ++i) r.limb[i] = _mm512_permutexvar_epi64(index, a.limb[i]);
+    return r;
+}
+
+// The inverses of both chains' products with one modular inversion: products over 8 lanes and 2 chains by a butterfly.
+Products invert(const Products& run) {
+    const Lanes both = product(run.even, run.odd);
+    const Lanes pairs = product(both, rotate_lanes(both, 4));
+    const Lanes quads = product(pairs, rotate_lanes(pairs, 2));
+    const Lanes all = product(quads, rotate_lanes(quads, 1));
+    alignas(64) u64 words[4][8];
+    Word w[4];
+    to_words(canonical(masked(all)), w);
+    for (int i = 0; i < 4; ++i) _mm512_store_si512(words[i], w[i]);
+    const Limbs<4> value = {words[0][0], words[1][0], words[2][0], words[3][0]};
+    const Limbs<4> inverse = is_zero(value) ? value : inverse_vartime(value, Fp::modulus);
+    // (a R)^-1 times R^3 over R is a^-1 R.
+    const Lanes one_over_all = product(all_lanes(split52(inverse)), all_lanes(constants52.r_cubed));
+    const Lanes over_quads = product(one_over_all, rotate_lanes(quads, 1));
+    const Lanes over_pairs = product(over_quads, rotate_lanes(pairs, 2));
+    const Lanes over_both = product(over_pairs, rotate_lanes(both, 4));
+    return {product(over_both, run.odd), product(over_both, run.even)};
+}
+
+// One group with exceptional lanes, from the inverse of its denominator.
+__attribute__((noinline)) void add_exceptional(const Chunk& chunk, Scratch& s, std::size_t g, const Lanes& inverse) {
+    const Exceptions e = s.exceptions[g];
+    const SafeEntries safe(s.next[g]);
+    const Lanes x1 = s.sum[g].x, y1 = s.sum[g].y;
+    const Lanes x2 = gather_x(chunk.table, safe.entry);
+    const Lanes y2 = gather_signed_y(chunk.table, safe.entry);
+    const Lanes three_minus_y1 = minus(all_lanes(constants52.p[3]), y1);
+    const Lanes square = product_columns(x1, x1);  // below 1.2 p
+    const Lanes slope_top = choose(e.twice, plus(square, plus(square, square)), plus(three_minus_y1, y2));
+    const Lanes slope = product(carried(slope_top), inverse);
+    // x2 is canonical and equals x1 modulo p in a doubling, so x1 + x2 keeps its bound.
+    const Lanes x_offset_lanes = minus(minus(all_lanes(constants52.p[5]), x1), x2);
+    const Lanes x3 = below_limit(product_columns(slope, slope, &x_offset_lanes), constants52.x_limit, constants52.p[3]);
+    const Lanes x1_minus_x3 = carried(plus(minus(x1, x3), all_lanes(constants52.p[4])));
+    const Lanes y3 =
+        below_limit(product_columns(slope, x1_minus_x3, &three_minus_y1), constants52.y_limit, constants52.p[2]);
+    s.sum[g].x = choose(e.hold, x1, choose(e.copy, x2, x3));
+    s.sum[g].y = choose(e.hold, y1, choose(e.copy, tidy(y2), y3));
+    s.infinite[g] = static_cast<LaneMask>((s.infinite[g] & ~e.copy) | e.vanish);
+}
+
+WHET_INLINE void prefetch_next(const Chunk& chunk, const u32* entries) {
+    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) {
+        __builtin_prefetch(chunk.table + x_offset(entries[i]), 0, 2);
+        __builtin_prefetch(chunk.table + y_offset(entries[i]), 0, 2);
+    }
+}
+
+// Both groups of a pair by the plain formulas. 5 products per addition with the two of the caller.
+WHET_INLINE void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, const Lanes& inverse_a,
+                                const Lanes& inverse_b) {
+    Sum &a = s.sum[g], &b = s.sum[g + 1];
+    // dy = (3 p - y1) + (y2 or p - y2): in (0.75 p, 4 p).
+    const Lanes a_less_y = minus(all_lanes(constants52.p[3]), a.y);
+    const Lanes b_less_y = minus(all_lanes(constants52.p[3]), b.y);
+    const Lanes a_dy = carried(plus(a_less_y, gather_signed_y(chunk.table, s.next[g])));
+    const Lanes b_dy = carried(plus(b_less_y, gather_signed_y(chunk.table, s.next[g + 1])));
+    Lanes a_slope, b_slope;
+    product_pair(a_slope, a_dy, inverse_a, b_slope, b_dy, inverse_b);
+    // x3 = slope^2 + 5 p - x1 - x2 in (0.5 p, 6.1 p), with x2 = dx + x1 - 4 p; then below 3.5 p.
+    const auto x_offset_of = [&](const Sum& sum, const Lanes& dx) {
+        return minus(minus(all_lanes(constants52.nine_p), plus(sum.x, sum.x)), masked(dx));
+    };
+    const Lanes a_offset = x_offset_of(a, s.denominator[g]), b_offset = x_offset_of(b, s.denominator[g + 1]);
+    Lanes a_x, b_x;
+    product_columns_pair(a_x, a_slope, a_slope, &a_offset, b_x, b_slope, b_slope, &b_offset);
+    a_x = below_limit(a_x, constants52.x_limit, constants52.p[3]);
+    b_x = below_limit(b_x, constants52.x_limit, constants52.p[3]);
+    // y3 = slope (x1 - x3) + 3 p - y1 in (0.75 p, 4.2 p); then below 2.25 p.
+    const Lanes a_run = carried(plus(minus(a.x, a_x), all_lanes(constants52.p[4])));
+    const Lanes b_run = carried(plus(minus(b.x, b_x), all_lanes(constants52.p[4])));
+    a.x = a_x;
+    b.x = b_x;
+    Lanes a_y, b_y;
+    product_columns_pair(a_y, a_slope, a_run, &a_less_y, b_y, b_slope, b_run, &b_less_y);
+    a.y = below_limit(a_y, constants52.y_limit, constants52.p[2]);
+    b.y = below_limit(b_y, constants52.y_limit, constants52.p[2]);
+}
+
+void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t next_groups, Products inverse) {
+    for (std::size_t g = groups; g > 0;) {
+        g -= 2;
+        Lanes inverse_a, inverse_b;
+        product_pair(inverse_a, inverse.even, s.prefix[g], inverse_b, inverse.odd, s.prefix[g + 1]);
+        product_pair(inverse.even, inverse.even, s.denominator[g], inverse.odd, inverse.odd, s.denominator[g + 1]);
+        if (s.exceptions[g].any() || s.exceptions[g + 1].any()) [[unlikely]] {
+            add_exceptional(chunk, s, g, inverse_a);
+            add_exceptional(chunk, s, g + 1, inverse_b);
+        } else {
+            add_plain_pair(chunk, s, g, inverse_a, inverse_b);
+        }
+        s.next[g] += lanes;
+        if (g + 1 < chunk.group_count) s.next[g + 1] += lanes;
+        if (g + 1 < next_groups) {
+            prefetch_next(chunk, s.next[g]);
+            prefetch_next(chunk, s.next[g + 1]);
+        }
+    }
+}
+
+void store_sums(const Chunk& chunk, const Scratch& s) {
+    for (std::size_t g = 0; g < chunk.group_count; ++g) {
+        const u32* targets = chunk.targets + lanes * g;
+        std::byte *x_at[lanes], *y_at[lanes];
+        LaneMask wanted = 0;
+        for (std::size_t i = 0; i < lanes; ++i) {
+            if (targets[i] == no_target) continue;
+            const bool finite = !(s.infinite[g] >> i & 1);
+            chunk.present[targets[i]] = finite;
+            x_at[i] = chunk.sums + sum_bytes * targets[i];
+            y_at[i] = x_at[i] + field_bytes;
+            if (finite) wanted |= static_cast<LaneMask>(1u << i);
+        }
+        scatter(canonical(s.sum[g].x), x_at, wanted);
+        scatter(canonical(s.sum[g].y), y_at, wanted);
+    }
+}
+
+bool has_zero(const Products& run) {
+    const auto zero = [](const Lanes& a) {  // of a value below 2 p
+        const Lanes value = masked(a);
+        return equals(value, constants52.p[0]) | equals(value, constants52.p[1]);
+    };
+    return (zero(run.even) | zero(run.odd)) != 0;
+}
+
+void sum_lists(const Chunk& chunk, Counts& counts) {
+    if (chunk.group_count == 0) return;
+    Scratch& s = *static_cast<Scratch*>(chunk.scratch);
+    load_first_points(chunk, s);
+    std::size_t active = chunk.group_count;
+    const auto active_in = [&](u32 round, std::size_t from) {
+        while (from > 0 && chunk.groups[from - 1].rounds <= round) --from;
+        return from;
+    };
+    active = active_in(1, active);
+    for (u32 round = 1; active > 0; ++round) {
+        const std::size_t even = active + active % 2;
+        if (even > active) {  // the spare group, or a finished one that must not move on
+            s.next[active] = idle_entries;
+            if (active == chunk.group_count) s.infinite[active] = 0xff;
+        }
+        const std::size_t following = active_in(round + 1, active);
+        if (WHET_PLANT(last_round_lost) && following == 0) break;
+        Products run = multiply_up(chunk, s, even);
+        if (has_zero(run) && !WHET_PLANT(slow_pass_skipped)) run = resolve_zeros(chunk, s, even, counts);
+        add_down(chunk, s, even, following, invert(run));
+        ++counts.inversions;
+        counts.additions += lanes * active;
+        active = following;
+    }
+    store_sums(chunk, s);
+}
+
+bool usable() {
+    __builtin_cpu_init();
+    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma") &&
+           __builtin_cpu_supports("avx512vbmi2");
+}
+
+}  // namespace
+
+void prepare_ifma(const std::byte* points, std::size_t n, bool montgomery, std::byte* table);
+void decompose_ifma(const std::byte* scalars, std::size_t n, const Digits& digits);
+
+const Kernel ifma_kernel = {"ifma", 260, sizeof(Scratch), usable, sum_lists, prepare_ifma, decompose_ifma};
+
+}  // namespace whet::msm

@@ -1,0 +1,161 @@
+// The batch-affine sums over a scalar field with canonical values: what the IFMA kernel computes, one lane at a time.
+// Two product chains (even and odd lanes), so that the latency of one multiplication hides behind the other.
+#pragma once
+
+#include <bit>
+#include <cstring>
+
+#include "msm/affine/chunk.hpp"
+#include "msm/plants.hpp"
+
+namespace whet::msm {
+
+template <class Field>
+struct ScalarSums {
+    enum class Case : u8 { plain, hold, copy, twice, vanish };
+
+    static constexpr std::size_t width = lanes * chunk_groups;
+    struct Scratch {
+        Field x[width], y[width];
+        Field denominator[width];
+        Field prefix[width];
+        Case kind[width];
+        bool infinite[width];
+    };
+
+    static Field load(const std::byte* from) {
+        Field value;
+        std::memcpy(&value, from, field_bytes);
+        return value;
+    }
+    static Field load_signed_y(const Chunk& chunk, u32 entry) {
+        const Field y = load(chunk.table + y_offset(entry));
+        return (entry & entry_sign) && !WHET_PLANT(sign_lane_wrong) ? -y : y;
+    }
+
+    static void load_first_points(const Chunk& chunk, Scratch& s) {
+        for (std::size_t g = 0; g < chunk.group_count; ++g) {
+            for (std::size_t lane = 0; lane < lanes; ++lane) {
+                const u32 entry = chunk.entries[chunk.groups[g].first + lane];
+                const std::size_t i = lanes * g + lane;
+                s.infinite[i] = entry == padding_entry;
+                if (s.infinite[i]) continue;
+                s.x[i] = load(chunk.table + x_offset(entry));
+                s.y[i] = load_signed_y(chunk, entry);
+            }
+        }
+    }
+
+    static u32 entry_at(const Chunk& chunk, std::size_t i, u32 round) {
+        return chunk.entries[chunk.groups[i / lanes].first + lanes * round + i % lanes];
+    }
+
+    // Denominators of the round and their running products. dx = 0 is settled on the spot: a comparison costs a
+    // scalar kernel nothing, so it needs no second pass.
+    static void multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round, Field (&run)[2],
+                            Counts& counts) {
+        run[0] = run[1] = Field::one();
+        for (std::size_t i = 0; i < lanes * groups; ++i) {
+            const u32 entry = entry_at(chunk, i, round);
+            Case kind = Case::plain;
+            Field denominator = Field::one();
+            if (entry == padding_entry && !WHET_PLANT(padding_added)) {
+                kind = Case::hold;
+            } else if (s.infinite[i] && !WHET_PLANT(infinite_sum_kept)) {
+                kind = Case::copy;
+            } else {
+                const u32 safe = entry == padding_entry ? 0 : entry;
+                denominator = load(chunk.table + x_offset(safe)) - s.x[i];
+                if (denominator.is_zero() && !WHET_PLANT(slow_pass_skipped)) {
+                    const bool same = s.y[i] == load_signed_y(chunk, safe);
+                    kind = same && !WHET_PLANT(doubling_missed) ? Case::twice : Case::vanish;
+                    if (kind == Case::vanish && WHET_PLANT(cancellation_missed)) kind = Case::hold;
+                    denominator = kind == Case::twice ? s.y[i].doubled() : Field::one();
+                    ++(kind == Case::twice ? counts.doublings : counts.cancellations);
+                }
+            }
+            s.kind[i] = kind;
+            s.denominator[i] = denominator;
+            s.prefix[i] = run[i % 2];
+            run[i % 2] = run[i % 2] * denominator;
+        }
+    }
+
+    static void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round, Field (&inverse)[2]) {
+        for (std::size_t i = lanes * groups; i-- > 0;) {
+            const Field own = inverse[i % 2] * s.prefix[i];
+            inverse[i % 2] = inverse[i % 2] * s.denominator[i];
+            if (s.kind[i] == Case::hold) continue;
+            const u32 entry = entry_at(chunk, i, round);
+            const u32 safe = entry == padding_entry ? 0 : entry;
+            const Field x2 = load(chunk.table + x_offset(safe)), y2 = load_signed_y(chunk, safe);
+            if (s.kind[i] == Case::copy) {
+                s.x[i] = x2, s.y[i] = y2, s.infinite[i] = false;
+                continue;
+            }
+            if (s.kind[i] == Case::vanish) {
+                s.infinite[i] = true;
+                continue;
+            }
+            Field top = y2 - s.y[i];
+            if (s.kind[i] == Case::twice) {
+                const Field square = s.x[i] * s.x[i];
+                top = square.doubled() + square;
+            }
+            const Field slope = top * own;
+            const Field x3 = slope * slope - s.x[i] - x2;
+            s.y[i] = slope * (s.x[i] - x3) - s.y[i];
+            s.x[i] = x3;
+        }
+    }
+
+    // Points of the next round, while this one is being worked on.
+    static void prefetch(const Chunk& chunk, std::size_t groups, u32 round) {
+        for (std::size_t i = 0; i < lanes * groups; ++i) {
+            const u32 entry = entry_at(chunk, i, round);
+            if (entry == padding_entry) continue;
+            __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
+            __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
+        }
+    }
+
+    static void store_sums(const Chunk& chunk, const Scratch& s) {
+        for (std::size_t i = 0; i < lanes * chunk.group_count; ++i) {
+            const u32 target = chunk.targets[i];
+            if (target == no_target) continue;
+            chunk.present[target] = !s.infinite[i];
+            if (s.infinite[i]) continue;
+            std::byte* to = chunk.sums + sum_bytes * target;
+            std::memcpy(to, &s.x[i], field_bytes);
+            std::memcpy(to + field_bytes, &s.y[i], field_bytes);
+        }
+    }
+
+    static void sum_lists(const Chunk& chunk, Counts& counts) {
+        if (chunk.group_count == 0) return;
+        Scratch& s = *static_cast<Scratch*>(chunk.scratch);
+        load_first_points(chunk, s);
+        std::size_t active = chunk.group_count;
+        const auto active_in = [&](u32 round, std::size_t from) {
+            while (from > 0 && chunk.groups[from - 1].rounds <= round) --from;
+            return from;
+        };
+        active = active_in(1, active);
+        for (u32 round = 1; active > 0; ++round) {
+            const std::size_t following = active_in(round + 1, active);
+            if (WHET_PLANT(last_round_lost) && following == 0) break;
+            Field run[2];
+            multiply_up(chunk, s, active, round, run, counts);
+            if (following > 0) prefetch(chunk, following, round + 1);
+            const Field both = (run[0] * run[1]).inverse();
+            Field inverse[2] = {both * run[1], both * run[0]};
+            add_down(chunk, s, active, round, inverse);
+            ++counts.inversions;
+            counts.additions += lanes * active;
+            active = following;
+        }
+        store_sums(chunk, s);
+    }
+};
+
+}  // namespace whet::msm

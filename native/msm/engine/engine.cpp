@@ -1,0 +1,406 @@
+#include "msm/engine/engine.hpp"
+
+#include <algorithm>
+#include <chrono>
+#include <cstring>
+
+#include "msm/engine/errors.hpp"
+#include "msm/plants.hpp"
+
+namespace whet::msm {
+
+namespace {
+
+constexpr std::size_t scalars_per_task = 4096;
+constexpr unsigned all_bits = 128;
+
+std::size_t tasks_of(std::size_t n) { return (n + scalars_per_task - 1) / scalars_per_task; }
+
+// A bucket's magnitude m = hi 2^k + lo lies in row hi and column lo. Rows and columns of weight zero are left out.
+struct Grid {
+    unsigned width, low_bits;
+    std::size_t rows() const { return std::size_t{1} << (width - 1 - low_bits); }
+    std::size_t columns() const { return (std::size_t{1} << low_bits) - 1; }
+    std::size_t lists() const { return rows() + columns(); }
+};
+Grid grid_of(const Plan& plan, unsigned window) { return {plan.width[window], plan.width[window] / 2u}; }
+
+// The three levels of a batch of windows: buckets (list 0 is the zero digit and stays empty), rows and columns, bits.
+std::array<std::vector<RegionShape>, 3> levels_of(const Plan& plan, unsigned first, unsigned last) {
+    std::array<std::vector<RegionShape>, 3> levels;
+    for (unsigned w = first; w < last; ++w) {
+        const Grid grid = grid_of(plan, w);
+        levels[0].push_back({plan.buckets(w) + 1, plan.halves()});
+        levels[1].push_back({grid.lists(), 2 * plan.buckets(w)});
+        levels[2].push_back({grid.width, grid.rows() * (grid.width - grid.low_bits) + grid.columns() * grid.low_bits});
+    }
+    return levels;
+}
+
+std::size_t sums_of(const std::vector<RegionShape>& level) {
+    std::size_t lists = 0, entries = 0;
+    for (const RegionShape& region : level) {
+        lists += region.lists;
+        entries += region.entries;
+    }
+    return lists + parts_of(entries) + 8 * lanes * level.size();
+}
+
+[[noreturn]] void throw_cancelled() {
+    throw EngineError(Trouble::cancelled, "the computation was cancelled", "start it again");
+}
+
+class StageClock {
+  public:
+    explicit StageClock(Report& report) : report_(report) {}
+    void end(Stage stage) {
+        const auto now = std::chrono::steady_clock::now();
+        report_.stage_ns[static_cast<std::size_t>(stage)] +=
+            static_cast<u64>(std::chrono::duration_cast<std::chrono::nanoseconds>(now - last_).count());
+        last_ = now;
+    }
+
+  private:
+    Report& report_;
+    std::chrono::steady_clock::time_point last_ = std::chrono::steady_clock::now();
+};
+
+}  // namespace
+
+const char* stage_name(Stage stage) {
+    constexpr const char* names[] = {"scan", "digits", "sort", "buckets", "rows", "bits", "finish"};
+    return names[static_cast<std::size_t>(stage)];
+}
+
+struct Engine::Workspace {
+    Workspace(Ledger& ledger, const Kernel& kernel, graph::Pool& pool)
+        : lists(ledger, kernel, pool),
+          digits(ledger, "digits"),
+          sums{{ledger, "bucket sums"}, {ledger, "row sums"}, {ledger, "bit sums"}},
+          present{{ledger, "buckets present"}, {ledger, "rows present"}, {ledger, "bits present"}} {}
+
+    void reserve(const Plan& plan) {
+        const auto levels = levels_of(plan, 0, plan.batch);
+        lists.reserve({levels[0], levels[1], levels[2]});
+        digits.reserve(plan.batch * plan.halves() * sizeof(std::int16_t));
+        for (std::size_t i = 0; i < 3; ++i) {
+            sums[i].reserve(sums_of(levels[i]) * sum_bytes);
+            present[i].reserve(sums_of(levels[i]));
+        }
+    }
+    Sums level(std::size_t i) const { return {sums[i].as<std::byte>(), present[i].as<u8>()}; }
+
+    Lists lists;
+    Block digits;
+    Block sums[3], present[3];
+};
+
+void Engine::WorkspaceDeleter::operator()(Workspace* workspace) const { delete workspace; }
+
+namespace {
+
+// One run. Fields are set by its stages in order; only `bit` outlives a batch of windows.
+class Run {
+  public:
+    Run(const Kernel& kernel, graph::Pool& pool, const Table& table, const RunOptions& options, Report& report)
+        : kernel_(kernel), pool_(pool), table_(table), options_(options), report_(report), clock_(report) {
+        bit_.fill(G1Affine::infinity());
+    }
+
+    void scan(const std::byte* scalars, std::size_t n);
+    template <class Workspace>
+    G1Affine compute(const std::byte* scalars, Workspace& workspace);
+
+  private:
+    template <class Workspace>
+    void cut_digits(const std::byte* scalars, Workspace& workspace, unsigned first, unsigned last);
+    template <class Workspace>
+    void fill_buckets(Workspace& workspace, unsigned first, unsigned last);
+    template <class Workspace>
+    void fill_rows(Workspace& workspace, unsigned first, unsigned last);
+    template <class Workspace>
+    void fill_bits(Workspace& workspace, unsigned first, unsigned last);
+    template <class Workspace>
+    void keep_bits(Workspace& workspace, unsigned first, unsigned last);
+    G1Affine finish() const;
+
+    template <class Body>
+    void parallel(std::size_t tasks, Body&& body) {
+        if (!pool_.parallel_for(tasks, body, options_.control.cancel)) throw_cancelled();
+        if (options_.control.tick) options_.control.tick();
+    }
+
+    const Kernel& kernel_;
+    graph::Pool& pool_;
+    const Table& table_;
+    const RunOptions& options_;
+    Report& report_;
+    StageClock clock_;
+    std::size_t busy_ = 0;
+    std::array<G1Affine, all_bits> bit_;  // the result is the sum of 2^i bit_[i]
+};
+
+// How long the longest scalar is, and how many are not zero.
+void Run::scan(const std::byte* scalars, std::size_t n) {
+    struct Seen {
+        Limbs<4> any{};
+        std::size_t busy = 0;
+    };
+    std::vector<Seen> seen(tasks_of(n));
+    parallel(seen.size(), [&](std::size_t task, unsigned) {
+        Seen local;
+        const std::size_t last = std::min(n, (task + 1) * scalars_per_task);
+        for (std::size_t i = task * scalars_per_task; i < last; ++i) {
+            u64 word[4];
+            std::memcpy(word, scalars + field_bytes * i, field_bytes);
+            for (std::size_t k = 0; k < 4; ++k) local.any[k] |= word[k];
+            local.busy += (word[0] | word[1] | word[2] | word[3]) != 0;
+        }
+        seen[task] = local;
+    });
+    Limbs<4> any{};
+    for (const Seen& one : seen) {
+        for (std::size_t k = 0; k < 4; ++k) any[k] |= one.any[k];
+        busy_ += one.busy;
+    }
+    report_.plan = make_plan(n, busy_, static_cast<unsigned>(bit_length(any)), options_.windows);
+    clock_.end(Stage::scan);
+}
+
+template <class Workspace>
+void Run::cut_digits(const std::byte* scalars, Workspace& workspace, unsigned first, unsigned last) {
+    const Plan& plan = report_.plan;
+    std::int16_t* const digits = workspace.digits.template as<std::int16_t>();
+    parallel(tasks_of(plan.n), [&](std::size_t task, unsigned) {
+        const std::size_t begin = task * scalars_per_task;
+        const Digits to = {digits + begin, plan.halves(), plan.glv ? plan.n : 0, plan.width.data(), plan.windows,
+                           first,          last};
+        kernel_.decompose(scalars + field_bytes * begin, std::min(scalars_per_task, plan.n - begin), to);
+    });
+    const auto& infinite = table_.infinite();
+    const auto from = std::lower_bound(infinite.begin(), infinite.end(), options_.offset);
+    for (auto at = from; at != infinite.end() && *at < options_.offset + plan.n; ++at) {
+        if (WHET_PLANT(infinite_point_counted)) break;
+        for (unsigned w = 0; w < last - first; ++w) {
+            for (std::size_t i = *at - options_.offset; i < plan.halves(); i += plan.n)
+                digits[w * plan.halves() + i] = 0;
+        }
+    }
+    clock_.end(Stage::digits);
+}
+
+// Counting sort of one window's digits into the slots of its buckets. The cost is two passes with random access to the
+// counters, which fit L2, and one random store per entry.
+template <class Workspace>
+void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
+    const Plan& plan = report_.plan;
+    Lists& lists = workspace.lists;
+    lists.begin(levels_of(plan, first, last)[0], (plan.glv ? 2 : 1) * busy_ * (last - first));
+    std::vector<u64> entries(last - first, 0);
+    parallel(last - first, [&](std::size_t region, unsigned) {
+        const std::int16_t* const digits = workspace.digits.template as<std::int16_t>() + region * plan.halves();
+        u32* const counts = lists.counts(region);
+        for (std::size_t i = 0; i < plan.halves(); ++i) ++counts[digits[i] < 0 ? -digits[i] : digits[i]];
+        entries[region] = plan.halves() - counts[0];
+        counts[0] = 0;
+        lists.lay_out(region);
+        const Lists::Cursor to = lists.cursor(region);
+        const auto place = [&](const std::int16_t* digit, u32 entry) {
+            for (std::size_t i = 0; i < plan.n; ++i, entry += entry_of_point(1, false)) {
+                const int d = digit[i];
+                if (d > 0) to.place(static_cast<std::size_t>(d), entry);
+                if (d < 0) to.place(static_cast<std::size_t>(-d), entry | entry_sign);
+            }
+        };
+        place(digits, entry_of_point(0, false));
+        if (plan.glv) place(digits + plan.n, entry_of_point(0, !WHET_PLANT(endomorphism_lost)));
+    });
+    for (const u64 count : entries) report_.entries += count;
+    clock_.end(Stage::sort);
+}
+
+template <class Workspace>
+void Run::fill_rows(Workspace& workspace, unsigned first, unsigned last) {
+    const Plan& plan = report_.plan;
+    Lists& lists = workspace.lists;
+    std::vector<std::size_t> base;  // index of each window's bucket 0
+    for (unsigned w = first; w < last; ++w) base.push_back(lists.first_list(w - first));
+    const auto levels = levels_of(plan, first, last);
+    std::size_t expected = 0;
+    for (const RegionShape& region : levels[1]) expected += region.entries;
+    lists.begin(levels[1], expected);
+    const u8* const present = workspace.level(0).present;
+    parallel(last - first, [&](std::size_t region, unsigned) {
+        const unsigned w = first + static_cast<unsigned>(region);
+        const Grid grid = grid_of(plan, w);
+        const std::size_t column_mask = grid.columns();
+        const auto each = [&](auto&& visit) {
+            for (std::size_t m = 1; m <= plan.buckets(w) - (WHET_PLANT(top_bucket_lost) ? 1 : 0); ++m) {
+                if (!present[base[region] + m]) continue;
+                const std::size_t row = m >> grid.low_bits, column = m & column_mask;
+                if (row != 0 && !(WHET_PLANT(row_lost) && row == 1)) visit(row - 1, m);
+                if (column != 0) visit(grid.rows() + column - 1, m);
+            }
+        };
+        u32* const counts = lists.counts(region);
+        each([&](std::size_t list, std::size_t) { ++counts[list]; });
+        lists.lay_out(region);
+        const Lists::Cursor to = lists.cursor(region);
+        each([&](std::size_t list, std::size_t m) { to.place(list, entry_of_sum(base[region] + m)); });
+    });
+}
+
+// Sum of weight times sum over a row or column = sum over bits b of 2^b times (sums whose weight has bit b).
+template <class Workspace>
+void Run::fill_bits(Workspace& workspace, unsigned first, unsigned last) {
+    const Plan& plan = report_.plan;
+    Lists& lists = workspace.lists;
+    std::vector<std::size_t> base;
+    for (unsigned w = first; w < last; ++w) base.push_back(lists.first_list(w - first));
+    const auto levels = levels_of(plan, first, last);
+    std::size_t expected = 0;
+    for (const RegionShape& region : levels[2]) expected += region.entries;
+    lists.begin(levels[2], expected);
+    const u8* const present = workspace.level(1).present;
+    parallel(last - first, [&](std::size_t region, unsigned) {
+        const Grid grid = grid_of(plan, first + static_cast<unsigned>(region));
+        const auto each = [&](auto&& visit) {
+            for (std::size_t i = 0; i < grid.lists(); ++i) {
+                if (!present[base[region] + i]) continue;
+                const bool row = i < grid.rows();
+                const std::size_t weight = row ? (i + 1) << grid.low_bits : i - grid.rows() + 1;
+                for (unsigned b = 0; b < grid.width; ++b) {
+                    if (weight >> b & 1) visit(b, i);
+                }
+            }
+        };
+        u32* const counts = lists.counts(region);
+        each([&](std::size_t list, std::size_t) { ++counts[list]; });
+        lists.lay_out(region);
+        const Lists::Cursor to = lists.cursor(region);
+        each([&](std::size_t list, std::size_t i) { to.place(list, entry_of_sum(base[region] + i)); });
+    });
+}
+
+template <class Workspace>
+void Run::keep_bits(Workspace& workspace, unsigned first, unsigned last) {
+    const Plan& plan = report_.plan;
+    const Sums sums = workspace.level(2);
+    const Fp sixteenth = Fp::from_u64(16).inverse();
+    const auto coordinate = [&](const std::byte* from) {
+        Limbs<4> limbs;
+        std::memcpy(&limbs, from, field_bytes);
+        const Fp value = Fp::from_montgomery_limbs(limbs);
+        return kernel_.montgomery_bits == 260 ? value * sixteenth : value;
+    };
+    for (unsigned w = first; w < last; ++w) {
+        for (unsigned b = 0; b < plan.width[w]; ++b) {
+            const std::size_t at = workspace.lists.first_list(w - first) + b;
+            if (!sums.present[at]) continue;
+            const std::byte* point = sums.points + sum_bytes * at;
+            bit_[plan.position(w) + b] = {coordinate(point), coordinate(point + field_bytes)};
+        }
+    }
+}
+
+G1Affine Run::finish() const {
+    G1Jacobian sum = G1Jacobian::infinity();
+    for (std::size_t i = all_bits; i-- > 0;) {
+        sum = sum.doubled();
+        if (!bit_[i].is_infinity()) sum = add(sum, bit_[i]);
+    }
+    return sum.affine();
+}
+
+template <class Workspace>
+G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
+    const Plan& plan = report_.plan;
+    const std::byte* const points = table_.data() + point_bytes * options_.offset;
+    for (unsigned first = 0; first < plan.windows; first += plan.batch) {
+        const unsigned last = std::min(first + plan.batch, plan.windows);
+        cut_digits(scalars, workspace, first, WHET_PLANT(window_lost) ? last - 1 : last);
+        fill_buckets(workspace, first, last);
+        workspace.lists.sum(points, workspace.level(0), report_.counts, options_.control);
+        clock_.end(Stage::buckets);
+        Counts reduction;
+        fill_rows(workspace, first, last);
+        workspace.lists.sum(workspace.level(0).points, workspace.level(1), reduction, options_.control);
+        clock_.end(Stage::rows);
+        fill_bits(workspace, first, last);
+        workspace.lists.sum(workspace.level(1).points, workspace.level(2), reduction, options_.control);
+        keep_bits(workspace, first, last);
+        report_.reduction_additions += reduction.additions;
+        report_.counts += reduction;
+        clock_.end(Stage::bits);
+    }
+    const G1Affine result = finish();
+    clock_.end(Stage::finish);
+    return result;
+}
+
+}  // namespace
+
+Engine::Engine(const Kernel& kernel, unsigned threads) : kernel_(kernel), pool_(threads) {}
+
+void Engine::prepare(const std::byte* points, std::size_t n, bool montgomery) {
+    if (n > max_points)
+        throw EngineError(Trouble::bad_input, std::to_string(n) + " points are more than 2^22",
+                          "split them over engines");
+    table_ = Table::prepare(ledger_, kernel_, pool_, points, n, montgomery);
+}
+
+void Engine::open(const std::string& path, Verify verify) {
+    table_ = Table::open(ledger_, kernel_, pool_, path, verify);
+}
+
+void Engine::trim() {
+    const std::lock_guard turn(turn_);
+    workspace_.reset();
+}
+
+G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report) {
+    if (options.offset > size() || n > size() - options.offset)
+        throw EngineError(Trouble::bad_input,
+                          std::to_string(n) + " scalars from point " + std::to_string(options.offset) +
+                              " on, but there are " + std::to_string(size()) + " points",
+                          "give no more scalars than points");
+    std::unique_lock turn(turn_, std::defer_lock);
+    while (!turn.try_lock_for(std::chrono::milliseconds(5))) {
+        if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
+        if (options.control.tick) options.control.tick();
+    }
+    table_->require_whole();
+    Run run(kernel_, pool_, *table_, options, report);
+    run.scan(scalars, n);
+    if (report.plan.n == 0) return G1Affine::infinity();
+    if (!workspace_) workspace_.reset(new Workspace(ledger_, kernel_, pool_));
+    try {
+        workspace_->reserve(report.plan);
+    } catch (...) {
+        workspace_.reset();
+        throw;
+    }
+    return run.compute(scalars, *workspace_);
+}
+
+std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared, const Plan& plan) {
+    const auto levels = levels_of(plan, 0, plan.batch);
+    const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]});
+    return {{"prepared points", prepared * point_bytes},
+            {"digits", plan.batch * plan.halves() * sizeof(std::int16_t)},
+            {"list counters", lists.counters},
+            {"list entries", lists.entries},
+            {"list order", lists.order},
+            {"groups as made", lists.groups},
+            {"groups in order", lists.groups},
+            {"group targets", lists.targets},
+            {"kernel scratch", kernel.scratch_bytes * threads},
+            {"bucket sums", sums_of(levels[0]) * sum_bytes},
+            {"buckets present", sums_of(levels[0])},
+            {"row sums", sums_of(levels[1]) * sum_bytes},
+            {"rows present", sums_of(levels[1])},
+            {"bit sums", sums_of(levels[2]) * sum_bytes},
+            {"bits present", sums_of(levels[2])}};
+}
+
+}  // namespace whet::msm

@@ -1,0 +1,82 @@
+// S = sum of s_i P_i over points prepared once: GLV halves, signed digits, buckets by counting sort, affine sums in
+// batches, buckets reduced by the same sums. Right for every input; variable time.
+#pragma once
+
+#include <array>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "curve/bn254.hpp"
+#include "msm/engine/lists.hpp"
+#include "msm/engine/plan.hpp"
+#include "msm/engine/table.hpp"
+
+namespace whet::msm {
+
+// All kernels of this build, the fastest first.
+std::vector<const Kernel*> all_kernels();
+// "auto" takes the fastest this CPU has. Throws `unsupported` for a kernel that is not in the build or not in the CPU.
+const Kernel& find_kernel(const std::string& name);
+
+enum class Stage : unsigned { scan, digits, sort, buckets, rows, bits, finish, count };
+const char* stage_name(Stage stage);
+
+struct Report {
+    Plan plan;
+    Counts counts;
+    u64 entries = 0;              // digits that are not zero
+    u64 reduction_additions = 0;  // of counts.additions, those that reduce buckets
+    std::array<u64, static_cast<std::size_t>(Stage::count)> stage_ns{};
+};
+
+struct MapRow {
+    const char* name;
+    std::size_t bytes;
+};
+
+struct RunOptions {
+    std::size_t offset = 0;  // first point
+    unsigned windows = 0;    // 0: by the table
+    Control control;
+};
+
+class Engine {
+  public:
+    // Calls from several threads take turns: each has all workers of the pool.
+    Engine(const Kernel& kernel, unsigned threads);
+
+    void prepare(const std::byte* points, std::size_t n, bool montgomery);
+    void open(const std::string& path, Verify verify);
+    void save(const std::string& path) const { table_->save(path); }
+
+    std::size_t size() const { return table_->size(); }
+    const Kernel& kernel() const { return kernel_; }
+    unsigned threads() const { return pool_.workers(); }
+    bool mapped() const { return table_->mapped(); }
+    Ledger& ledger() { return ledger_; }
+
+    // `scalars`: n of 32 bytes, little-endian. Points offset .. offset + n.
+    G1Affine run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report);
+    // Gives back everything but the prepared points.
+    void trim();
+
+  private:
+    struct Workspace;
+    struct WorkspaceDeleter {
+        void operator()(Workspace* workspace) const;
+    };
+
+    const Kernel& kernel_;
+    graph::Pool pool_;
+    Ledger ledger_;
+    std::shared_ptr<const Table> table_;
+    std::timed_mutex turn_;
+    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;
+};
+
+// What an engine allocates for a run of this plan, in closed form, prepared points included.
+std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared, const Plan& plan);
+
+}  // namespace whet::msm

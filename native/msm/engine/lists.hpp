@@ -1,0 +1,123 @@
+// Lists of points, laid out for the kernels and summed: counting sort in, sums out.
+//
+// One Lists object serves every level of a computation (buckets, rows and columns, bits): its buffers are as large as
+// the largest level needs. A level consists of regions (one per window) that are counted, laid out and filled
+// independently, by one task each; then the groups of all regions are put in one order, longest first, and summed in
+// chunks.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "graph/pool.hpp"
+#include "msm/affine/chunk.hpp"
+#include "msm/engine/memory.hpp"
+
+namespace whet::msm {
+
+// Lists longer than the limit are split into groups of eight parts that are summed again. The limit falls with the
+// work, so that a few long lists still fill whole chunks.
+constexpr std::size_t shortest_limit = 16, longest_limit = 512;
+constexpr std::size_t length_limit(std::size_t entries) {
+    const std::size_t limit = entries / (lanes * chunk_groups);
+    return limit < shortest_limit ? shortest_limit : limit > longest_limit ? longest_limit : limit;
+}
+// Groups of parts that long lists make out of `entries` entries, at most. Every such group holds more than limit / 8
+// x 8.
+constexpr std::size_t long_groups(std::size_t entries) {
+    const std::size_t most = entries / longest_limit > 4096 ? entries / longest_limit : 4096;
+    return entries / shortest_limit < most ? entries / shortest_limit : most;
+}
+// Slots of a region: entries, the ragged ends of groups of unequal lists, and of groups of parts.
+constexpr std::size_t slots_of(std::size_t entries) {
+    return entries + lanes * longest_limit + lanes * long_groups(entries);
+}
+constexpr std::size_t groups_of(std::size_t lists, std::size_t entries) {
+    return (lists + lanes - 1) / lanes + long_groups(entries);
+}
+// Sums of parts, over all levels of splitting: each level has at most half as many as the one before.
+constexpr std::size_t parts_of(std::size_t entries) { return 2 * lanes * long_groups(entries) + 8 * lanes; }
+
+struct RegionShape {
+    std::size_t lists;
+    std::size_t entries;  // at most
+};
+
+// Where the sums of a level go: one per list, then the parts.
+struct Sums {
+    std::byte* points;
+    u8* present;
+};
+
+// What a run reports and obeys. `tick` is called by the calling thread only.
+struct Control {
+    const std::atomic<bool>* cancel = nullptr;
+    std::function<void()> tick;
+};
+
+// Bytes of every buffer of a Lists object that serves these levels.
+struct ListsBytes {
+    std::size_t counters = 0, entries = 0, order = 0, groups = 0, targets = 0;
+};
+ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels);
+
+class Lists {
+  public:
+    Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool);
+    // Makes room for any of these levels.
+    void reserve(const std::vector<std::vector<RegionShape>>& levels);
+
+    // Starts a level. `expected` is at least the number of entries that will be counted.
+    void begin(const std::vector<RegionShape>& regions, std::size_t expected);
+
+    // Counters of a region's lists, zero at the start of a level. Count, lay out, then fill through the cursor.
+    u32* counts(std::size_t region) { return counters_.as<u32>() + regions_[region].first_list; }
+    void lay_out(std::size_t region);
+    struct Cursor {
+        u32* slot;  // of each list: where its next entry goes
+        u32* entries;
+        u32 first_long_slot;  // from here on lists are filled in sequence, before it in steps of a group
+        void place(std::size_t list, u32 entry) const {
+            const u32 at = slot[list];
+            entries[at] = entry;
+            slot[list] = at + (at >= first_long_slot ? 1 : static_cast<u32>(lanes));
+        }
+    };
+    Cursor cursor(std::size_t region) { return {counts(region), entries_.as<u32>(), regions_[region].first_long_slot}; }
+
+    // Sums all lists. The sum of list l of a region goes to index first_list(region) + l.
+    void sum(const std::byte* table, const Sums& sums, Counts& counts, const Control& control);
+    std::size_t first_list(std::size_t region) const { return regions_[region].first_list; }
+
+  private:
+    struct LongList {
+        u32 list, groups;
+    };
+    struct Region {
+        u32 first_list, lists;
+        u32 first_slot, first_group;
+        u32 first_long_slot = 0;
+        u32 short_groups = 0, groups = 0;
+        std::vector<LongList> long_lists;
+    };
+    struct Parts {  // of a long list, summed but not yet added up
+        u32 target, first, count;
+    };
+
+    std::vector<Parts> order_groups();
+    void run_chunks(const std::byte* table, const Sums& sums, Counts& counts, const Control& control);
+    void add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, const Control& control);
+    u32 target_of(u32 list) const { return targets_by_list_.empty() ? list : targets_by_list_[list]; }
+
+    const Kernel& kernel_;
+    graph::Pool& pool_;
+    Block counters_, entries_, order_, unordered_, groups_, targets_, scratch_;
+    std::vector<Region> regions_;
+    std::vector<u32> targets_by_list_;  // empty: a list's sum goes where the list is
+    std::size_t limit_ = longest_limit;
+    std::size_t total_groups_ = 0;
+    std::size_t next_part_ = 0;
+};
+
+}  // namespace whet::msm

@@ -1,0 +1,64 @@
+#include "msm/engine/plan.hpp"
+
+#include <algorithm>
+
+namespace whet::msm {
+
+namespace {
+
+// Additions that `windows` windows cost, as far as the choice depends on them: one per entry with its sorting, and per
+// bucket the two of its row and column, the list's set-up less the addition its first point saves. The weights were
+// fitted to a sweep over window counts (benchmarks/msm_windows.py).
+double cost(double entries_per_window, unsigned bits, unsigned windows) {
+    const unsigned width = (bits + windows - 1) / windows;
+    if (width > max_width) return 1e300;
+    const unsigned wide = bits - (width - 1) * windows;  // windows of full width; the others have one bit less
+    const double buckets = wide * static_cast<double>(1u << (width - 1)) +
+                           (windows - wide) * static_cast<double>(width > 1 ? 1u << (width - 2) : 0);
+    return windows * (1.12 * entries_per_window + 150) + 1.5 * buckets;
+}
+
+// The bias that makes all digits non-negative takes from the positive range: 2^bits - 1 - sum 2^(position + width - 1)
+// is left. With widths of 4 and more that covers a GLV half (2^125.9) in 127 bits; with 2 and more, a quarter of the
+// range.
+unsigned most_windows(const Plan& plan) { return plan.glv ? plan.bits / 4 : std::max(plan.bits / 2, 1u); }
+
+unsigned choose_windows(double entries_per_window, unsigned bits, unsigned most) {
+    unsigned best = (bits + max_width - 1) / max_width;
+    for (unsigned windows = best; windows <= most; ++windows) {
+        if (cost(entries_per_window, bits, windows) < cost(entries_per_window, bits, best)) best = windows;
+    }
+    return best;
+}
+
+}  // namespace
+
+unsigned Plan::position(unsigned window) const {
+    unsigned sum = 0;
+    for (unsigned w = 0; w < window; ++w) sum += width[w];
+    return sum;
+}
+
+Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
+    Plan plan;
+    plan.n = n;
+    plan.glv = scalar_bits + 2 > full_bits;
+    plan.bits = plan.glv ? full_bits : scalar_bits + 2;
+    const double entries = static_cast<double>(plan.glv ? 2 * busy : busy);
+    const unsigned least = (plan.bits + max_width - 1) / max_width;
+    plan.windows = windows ? std::clamp(windows, least, most_windows(plan))
+                           : choose_windows(entries, plan.bits, most_windows(plan));
+    // Widths differ by one at most. The wide ones come first: the top window then has the fewest buckets to sum.
+    for (unsigned w = 0; w < plan.windows; ++w)
+        plan.width[w] = static_cast<u8>(plan.bits / plan.windows + (w < plan.bits % plan.windows ? 1 : 0));
+    const std::size_t bytes_per_window = plan.halves() * (sizeof(u32) + sizeof(std::int16_t));
+    const std::size_t fitting = bytes_per_window ? small_batch_bytes / bytes_per_window : max_windows;
+    plan.batch = static_cast<unsigned>(std::clamp<std::size_t>(fitting, windows_at_once, max_windows));
+    plan.batch = std::min(plan.batch, plan.windows);
+    // Even batches: 9 windows in batches of 5 and 4, not 8 and 1.
+    const unsigned batches = (plan.windows + plan.batch - 1) / plan.batch;
+    plan.batch = (plan.windows + batches - 1) / batches;
+    return plan;
+}
+
+}  // namespace whet::msm

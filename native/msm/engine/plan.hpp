@@ -1,0 +1,35 @@
+// How one multi-scalar multiplication is cut: windows, batches of windows, and the sizes that follow. Closed forms
+// only.
+#pragma once
+
+#include <array>
+#include <cstddef>
+
+#include "msm/affine/chunk.hpp"
+
+namespace whet::msm {
+
+constexpr unsigned max_windows = 64;
+constexpr unsigned max_width = 16;   // digits are 16 bits
+constexpr unsigned full_bits = 127;  // a GLV half with its sign
+constexpr std::size_t max_points = std::size_t{1} << 22;
+constexpr unsigned windows_at_once = 4;  // batches of large inputs: 14 bytes per point and window
+constexpr std::size_t small_batch_bytes = std::size_t{8} << 20;  // all windows at once while they fit this
+
+struct Plan {
+    std::size_t n = 0;  // scalars
+    bool glv = true;    // false when every scalar is short enough to be its own half
+    unsigned bits = 0;  // digits cover this many, sign included
+    unsigned windows = 0;
+    unsigned batch = 0;  // windows worked on together
+    std::array<u8, max_windows> width{};
+
+    std::size_t halves() const { return glv ? 2 * n : n; }
+    std::size_t buckets(unsigned window) const { return std::size_t{1} << (width[window] - 1); }
+    unsigned position(unsigned window) const;
+};
+
+// scalar_bits: highest bit any scalar uses (0 .. 256). busy: how many scalars are not zero. windows: 0 chooses.
+Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
+
+}  // namespace whet::msm

@@ -1,0 +1,61 @@
+#include "msm/engine/table.hpp"
+
+#include <algorithm>
+#include <cstring>
+
+#include "curve/bn254.hpp"
+
+namespace whet::msm {
+
+namespace {
+
+constexpr std::size_t points_per_task = 2048;
+
+bool is_zero_point(const std::byte* point) {
+    u64 words[8];
+    std::memcpy(words, point, sizeof words);
+    u64 any = 0;
+    for (const u64 word : words) any |= word;
+    return any == 0;
+}
+
+}  // namespace
+
+std::shared_ptr<const Table> Table::prepare(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
+                                            const std::byte* points, std::size_t n, bool montgomery) {
+    const std::shared_ptr<Table> table(new Table(ledger, kernel.montgomery_bits));
+    table->size_ = n;
+    table->block_.reserve(n * point_bytes);
+    std::byte* const data = table->block_.as<std::byte>();
+    table->data_ = data;
+    pool.parallel_for((n + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
+        const std::size_t first = task * points_per_task;
+        kernel.prepare(points + sum_bytes * first, std::min(points_per_task, n - first), montgomery,
+                       data + point_bytes * first);
+    });
+    for (std::size_t i = 0; i < n; ++i) {
+        if (is_zero_point(points + sum_bytes * i)) table->infinite_.push_back(static_cast<u32>(i));
+    }
+    return table;
+}
+
+// Between R = 2^256 and R = 2^260: times 16, or divided by it.
+void Table::convert(graph::Pool& pool, const std::byte* from, unsigned from_bits) {
+    block_.reserve(size_ * point_bytes);
+    std::byte* const to = block_.as<std::byte>();
+    const Fp sixteen = Fp::from_u64(16);
+    const Fp factor = from_bits < montgomery_bits_ ? sixteen : sixteen.inverse();
+    pool.parallel_for((size_ + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
+        const std::size_t first = 3 * task * points_per_task;
+        const std::size_t last = std::min(first + 3 * points_per_task, 3 * size_);
+        for (std::size_t i = first; i < last; ++i) {
+            Limbs<4> value;
+            std::memcpy(&value, from + field_bytes * i, field_bytes);
+            value = (Fp::from_montgomery_limbs(value) * factor).montgomery_limbs();
+            std::memcpy(to + field_bytes * i, &value, field_bytes);
+        }
+    });
+    data_ = to;
+}
+
+}  // namespace whet::msm

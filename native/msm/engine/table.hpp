@@ -1,0 +1,55 @@
+// Points made ready once: x, y and beta x of each in the kernel's Montgomery form, in memory or mapped from a file.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "graph/pool.hpp"
+#include "msm/affine/chunk.hpp"
+#include "msm/engine/memory.hpp"
+
+namespace whet::msm {
+
+enum class Verify { header, everything };
+
+class Table {
+  public:
+    // `points`: n of 64 bytes, as Kernel::prepare takes them.
+    static std::shared_ptr<const Table> prepare(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
+                                                const std::byte* points, std::size_t n, bool montgomery);
+    // Maps a file that save() wrote. A file for the other Montgomery form is converted into memory instead.
+    static std::shared_ptr<const Table> open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
+                                             const std::string& path, Verify verify);
+    // Written beside the target and renamed over it: a reader never sees half a file.
+    void save(const std::string& path) const;
+
+    ~Table();
+    Table(const Table&) = delete;
+    Table& operator=(const Table&) = delete;
+
+    std::size_t size() const { return size_; }
+    const std::byte* data() const { return data_; }
+    // Indices of points at infinity, ascending. Their digits are cleared, so that kernels never meet one.
+    const std::vector<u32>& infinite() const { return infinite_; }
+    bool mapped() const { return mapping_ != nullptr; }
+    // Throws when the file under the map is no longer as long as it was: touching it would be a bus error.
+    void require_whole() const;
+
+  private:
+    Table(Ledger& ledger, unsigned montgomery_bits)
+        : block_(ledger, "prepared points"), montgomery_bits_(montgomery_bits) {}
+    void convert(graph::Pool& pool, const std::byte* from, unsigned from_bits);
+
+    Block block_;
+    unsigned montgomery_bits_;
+    const std::byte* data_ = nullptr;
+    std::size_t size_ = 0;
+    std::vector<u32> infinite_;
+    void* mapping_ = nullptr;
+    std::size_t mapping_bytes_ = 0;
+    int file_ = -1;
+};
+
+}  // namespace whet::msm

@@ -1,0 +1,214 @@
+// The file of prepared points: a page of header, the table as it lies in memory, the indices of points at infinity.
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <utility>
+
+#include "msm/engine/errors.hpp"
+#include "msm/engine/plan.hpp"
+#include "msm/engine/table.hpp"
+
+namespace whet::msm {
+
+namespace {
+
+constexpr std::array<char, 8> magic = {'w', 'h', 'e', 't', 'm', 's', 'm', '\n'};
+constexpr u32 file_version = 1;
+constexpr u32 byte_order_mark = 0x01020304;
+constexpr std::size_t header_bytes = 4096;  // the table starts on a page
+
+struct Header {
+    std::array<char, 8> magic;
+    u32 byte_order;
+    u32 version;
+    u32 montgomery_bits;
+    u32 bytes_per_point;
+    u64 points;
+    u64 infinite_points;
+    u64 data_checksum;    // of everything behind the header
+    u64 header_checksum;  // of the fields above
+};
+
+// Four independent multiply-and-rotate chains over 32-byte blocks: several gigabytes per second, and any flipped bit or
+// exchanged block changes it. Guards against damage, not against malice.
+class Checksum {
+  public:
+    // Every stretch but the last is a multiple of 32 bytes long.
+    void absorb(const void* data, std::size_t bytes) {
+        const auto* at = static_cast<const std::byte*>(data);
+        total_ += bytes;
+        for (; bytes >= block_bytes; at += block_bytes, bytes -= block_bytes) mix(at);
+        if (bytes == 0) return;
+        std::byte rest[block_bytes] = {};
+        std::memcpy(rest, at, bytes);
+        mix(rest);
+    }
+    u64 value() const {
+        u64 sum = total_;
+        for (const u64 one : chain_) {
+            sum = (sum ^ one) * factor;
+            sum ^= sum >> 29;
+        }
+        return sum;
+    }
+
+  private:
+    static constexpr std::size_t block_bytes = 32;
+    static constexpr u64 factor = 0x9fb21c651e98df25;
+    void mix(const std::byte* block) {
+        u64 word[4];
+        std::memcpy(word, block, sizeof word);
+        for (int i = 0; i < 4; ++i) {
+            chain_[i] = (chain_[i] ^ word[i]) * factor;
+            chain_[i] ^= chain_[i] >> 32;
+        }
+    }
+    u64 chain_[4] = {0x9e3779b97f4a7c15, 0xc2b2ae3d27d4eb4f, 0x165667b19e3779f9, 0xd6e8feb86659fd93};
+    u64 total_ = 0;
+};
+
+u64 checksum(const void* data, std::size_t bytes) {
+    Checksum sum;
+    sum.absorb(data, bytes);
+    return sum.value();
+}
+
+u64 header_checksum(const Header& header) { return checksum(&header, offsetof(Header, header_checksum)); }
+
+[[noreturn]] void refuse(const std::string& path, const std::string& why, const std::string& cure) {
+    throw EngineError(Trouble::bad_file, path + " " + why, cure);
+}
+
+const std::string save_again = "prepare the points again and save them";
+
+std::size_t data_bytes(const Header& header) {
+    return static_cast<std::size_t>(header.points) * point_bytes +
+           static_cast<std::size_t>(header.infinite_points) * sizeof(u32);
+}
+
+Header read_header(const std::string& path, int file, std::size_t file_bytes) {
+    Header header;
+    if (file_bytes < header_bytes || pread(file, &header, sizeof header, 0) != static_cast<ssize_t>(sizeof header))
+        refuse(path, "is too short for a file of prepared points", save_again);
+    if (header.magic != magic) refuse(path, "is not a file of prepared points", "give a file that Engine.save wrote");
+    if (header.byte_order != byte_order_mark)
+        refuse(path, "was written on a machine of the other byte order", "prepare the points on this machine");
+    if (header.version > file_version)
+        refuse(
+            path,
+            "has version " + std::to_string(header.version) + " and this build reads " + std::to_string(file_version),
+            "update whet, or prepare the points again");
+    if (header.header_checksum != header_checksum(header)) refuse(path, "has a damaged header", save_again);
+    if (header.version != file_version || header.bytes_per_point != point_bytes || header.points > max_points ||
+        header.infinite_points > header.points || (header.montgomery_bits != 256 && header.montgomery_bits != 260))
+        refuse(path, "has a header that makes no sense", save_again);
+    if (file_bytes != header_bytes + data_bytes(header))
+        refuse(path,
+               "should be " + std::to_string(header_bytes + data_bytes(header)) + " bytes long and has " +
+                   std::to_string(file_bytes),
+               save_again);
+    return header;
+}
+
+struct OpenFile {
+    int descriptor;
+    ~OpenFile() {
+        if (descriptor >= 0) close(descriptor);
+    }
+    int release() { return std::exchange(descriptor, -1); }
+};
+
+void write_all(const std::string& path, int file, const void* data, std::size_t bytes) {
+    const auto* at = static_cast<const char*>(data);
+    while (bytes > 0) {
+        const ssize_t written = write(file, at, std::min(bytes, std::size_t{1} << 30));
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0)
+            refuse(path, std::string("cannot be written: ") + std::strerror(errno), "free space, or save elsewhere");
+        at += written;
+        bytes -= static_cast<std::size_t>(written);
+    }
+}
+
+}  // namespace
+
+std::shared_ptr<const Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
+                                         const std::string& path, Verify verify) {
+    OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+    struct stat status{};
+    if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0)
+        refuse(path, std::string("cannot be opened: ") + std::strerror(errno), "check the path");
+    if (!S_ISREG(status.st_mode)) refuse(path, "is not a regular file", "give a file that Engine.save wrote");
+    const std::size_t bytes = static_cast<std::size_t>(status.st_size);
+    const Header header = read_header(path, file.descriptor, bytes);
+
+    const std::shared_ptr<Table> table(new Table(ledger, kernel.montgomery_bits));
+    void* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor, 0);
+    if (mapping == MAP_FAILED)
+        throw EngineError(Trouble::out_of_memory, path + " cannot be mapped: " + std::strerror(errno),
+                          "free address space");
+    table->mapping_ = mapping;
+    table->mapping_bytes_ = bytes;
+    table->file_ = file.release();
+    table->size_ = static_cast<std::size_t>(header.points);
+    const std::byte* const data = static_cast<const std::byte*>(mapping) + header_bytes;
+    if (verify == Verify::everything && checksum(data, data_bytes(header)) != header.data_checksum)
+        refuse(path, "is damaged: its checksum does not match", save_again);
+    table->data_ = data;
+    table->infinite_.resize(static_cast<std::size_t>(header.infinite_points));
+    std::memcpy(table->infinite_.data(), data + point_bytes * table->size_, sizeof(u32) * table->infinite_.size());
+    const auto& infinite = table->infinite_;
+    if (!std::is_sorted(infinite.begin(), infinite.end()) || (!infinite.empty() && infinite.back() >= table->size_))
+        refuse(path, "is damaged: its list of points at infinity makes no sense", save_again);
+    if (header.montgomery_bits != kernel.montgomery_bits) table->convert(pool, data, header.montgomery_bits);
+    return table;
+}
+
+void Table::save(const std::string& path) const {
+    require_whole();
+    Header header{magic, byte_order_mark, file_version, montgomery_bits_, point_bytes, size_, infinite_.size(), 0, 0};
+    Checksum sum;
+    static_assert(point_bytes % 32 == 0, "the list goes on where the table ends");
+    sum.absorb(data_, point_bytes * size_);
+    sum.absorb(infinite_.data(), sizeof(u32) * infinite_.size());
+    header.data_checksum = sum.value();
+    header.header_checksum = header_checksum(header);
+    std::array<std::byte, header_bytes> page{};
+    std::memcpy(page.data(), &header, sizeof header);
+
+    const std::string partial = path + ".partial";
+    OpenFile file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
+    if (file.descriptor < 0)
+        refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
+    try {
+        write_all(path, file.descriptor, page.data(), page.size());
+        write_all(path, file.descriptor, data_, point_bytes * size_);
+        write_all(path, file.descriptor, infinite_.data(), sizeof(u32) * infinite_.size());
+        if (fsync(file.descriptor) != 0 || std::rename(partial.c_str(), path.c_str()) != 0)
+            refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
+    } catch (...) {
+        unlink(partial.c_str());
+        throw;
+    }
+}
+
+void Table::require_whole() const {
+    if (file_ < 0) return;
+    struct stat status{};
+    if (fstat(file_, &status) != 0 || static_cast<std::size_t>(status.st_size) < mapping_bytes_)
+        throw EngineError(Trouble::bad_file, "the file under the map was truncated", "open a whole file again");
+}
+
+Table::~Table() {
+    if (mapping_ != nullptr) munmap(mapping_, mapping_bytes_);
+    if (file_ >= 0) close(file_);
+}
+
+}  // namespace whet::msm

@@ -1,0 +1,286 @@
+// The fast engine against the references, on every kernel this CPU has: sizes around powers of two, window counts,
+// threads, and inputs made to hit every exceptional addition. Then its promises: memory by the closed form,
+// cancellation, failing allocations, damaged files.
+#include <unistd.h>
+
+#include <cstring>
+#include <fstream>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "check.hpp"
+#include "msm/engine/engine.hpp"
+#include "msm/engine/errors.hpp"
+#include "msm/reference.hpp"
+
+using namespace whet;
+using namespace whet::msm;
+
+namespace {
+
+std::mt19937_64 random_bits(20240607);
+
+std::vector<G1Affine> walk(std::size_t n) {
+    std::vector<G1Affine> points;
+    G1Jacobian at = G1Jacobian::from(Bn254::generator());
+    for (std::size_t i = 0; i < n; ++i) {
+        points.push_back(at.affine());
+        at = add(at.doubled(), Bn254::generator());
+    }
+    return points;
+}
+
+std::vector<Scalar256> random_scalars(std::size_t n) {
+    std::vector<Scalar256> scalars(n);
+    for (auto& scalar : scalars) {
+        for (u64& word : scalar) word = random_bits();
+    }
+    return scalars;
+}
+
+const std::byte* bytes_of(const auto& values) { return reinterpret_cast<const std::byte*>(values.data()); }
+
+struct Inputs {
+    std::vector<G1Affine> points;
+    std::vector<Scalar256> scalars;
+};
+
+G1Affine reference(const Inputs& in) {
+    MsmWork work;
+    return msm_pippenger(in.points, in.scalars, {}, work).affine();
+}
+
+G1Affine run_fast(const Kernel& kernel, unsigned threads, unsigned windows, const Inputs& in) {
+    Engine engine(kernel, threads);
+    engine.prepare(bytes_of(in.points), in.points.size(), true);
+    Report report;
+    RunOptions options;
+    options.windows = windows;
+    return engine.run(bytes_of(in.scalars), in.scalars.size(), options, report);
+}
+
+void compare(const Kernel& kernel, const Inputs& in, std::vector<unsigned> windows = {0}) {
+    const G1Affine want = reference(in);
+    for (const unsigned count : windows) {
+        for (const unsigned threads : {1u, 2u, 3u}) CHECK(run_fast(kernel, threads, count, in) == want);
+    }
+}
+
+void check_sizes(const Kernel& kernel) {
+    for (const std::size_t n : {0, 1, 2, 3, 7, 8, 9, 31, 33, 127, 128, 129, 500, 1023, 1025})
+        compare(kernel, {walk(n), random_scalars(n)});
+    compare(kernel, {walk(300), random_scalars(300)}, {8, 9, 10, 13, 17, 31});
+}
+
+void check_exceptions(const Kernel& kernel) {
+    const std::size_t n = 200;
+    const auto points = walk(n);
+    const Scalar256 one = {1, 0, 0, 0};
+    Scalar256 r_minus_one = Fr::modulus;
+    r_minus_one[0] -= 1;
+
+    compare(kernel, {std::vector<G1Affine>(n, points[5]), random_scalars(n)}, {0, 8, 31});   // equal points
+    compare(kernel, {points, std::vector<Scalar256>(n, random_scalars(1)[0])}, {0, 8, 31});  // equal scalars
+    compare(kernel, {std::vector<G1Affine>(n, points[5]), std::vector<Scalar256>(n, one)});  // one bucket of doublings
+    compare(kernel, {points, std::vector<Scalar256>(n, r_minus_one)});
+    compare(kernel, {points, std::vector<Scalar256>(n, Scalar256{})});
+    compare(kernel, {points, std::vector<Scalar256>(n, Fr::modulus)});
+    compare(kernel, {points, std::vector<Scalar256>(n, Scalar256{~u64{0}, ~u64{0}, ~u64{0}, ~u64{0}})});
+
+    Inputs opposite{points, random_scalars(n)};
+    for (std::size_t i = 0; i + 1 < n; i += 2) {
+        opposite.points[i + 1] = -opposite.points[i];
+        opposite.scalars[i + 1] = opposite.scalars[i];
+    }
+    CHECK(reference(opposite).is_infinity());
+    compare(kernel, opposite, {0, 8, 31});
+    opposite.points[7] = G1Affine::infinity();
+    opposite.points[100] = G1Affine::infinity();
+    compare(kernel, opposite, {0, 31});
+    compare(kernel, {std::vector<G1Affine>(n, G1Affine::infinity()), random_scalars(n)});
+
+    Inputs few{points, random_scalars(n)};  // three points over and over, either sign, small scalars
+    for (std::size_t i = 0; i < n; ++i) {
+        few.points[i] = i % 2 ? points[random_bits() % 3] : -points[random_bits() % 3];
+        few.scalars[i] = {random_bits() % 4, 0, 0, 0};
+    }
+    compare(kernel, few, {0, 1, 2});
+
+    // Bit lengths around every border: one window or more, with and without the endomorphism.
+    for (const unsigned bits :
+         {1u, 2u, 13u, 32u, 63u, 64u, 65u, 122u, 123u, 124u, 125u, 126u, 127u, 128u, 253u, 254u, 255u}) {
+        Inputs in{walk(40), random_scalars(40)};
+        for (std::size_t i = 0; i < 40; ++i) {
+            for (unsigned word = 0; word < 4; ++word) {
+                if (64 * word >= bits)
+                    in.scalars[i][word] = 0;
+                else if (64 * word + 64 > bits && bits % 64)
+                    in.scalars[i][word] &= (u64{1} << bits % 64) - 1;
+                if (i == 0 && 64 * word < bits)
+                    in.scalars[i][word] = ~u64{0} >> (64 * word + 64 > bits ? (64 - bits % 64) % 64 : 0);
+            }
+        }
+        compare(kernel, in, {0, 8});
+    }
+}
+
+void check_long_lists(const Kernel& kernel) {
+    const std::size_t n = 3000;  // one bucket far beyond the limit: parts of parts
+    const auto points = walk(n);
+    compare(kernel, {points, std::vector<Scalar256>(n, Scalar256{1, 0, 0, 0})});
+    compare(kernel, {std::vector<G1Affine>(n, points[9]), std::vector<Scalar256>(n, Scalar256{1, 0, 0, 0})});
+    Inputs alternating{std::vector<G1Affine>(n, points[9]), std::vector<Scalar256>(n, Scalar256{3, 0, 0, 0})};
+    for (std::size_t i = 0; i < n; i += 2) alternating.points[i] = -points[9];
+    compare(kernel, alternating);
+}
+
+void check_views(const Kernel& kernel) {
+    const Inputs in{walk(400), random_scalars(400)};
+    Engine engine(kernel, 2);
+    engine.prepare(bytes_of(in.points), 400, true);
+    for (const std::size_t offset : {0, 1, 77, 399, 400}) {
+        const std::size_t n = std::min<std::size_t>(100, 400 - offset);
+        const auto first = in.points.begin() + static_cast<std::ptrdiff_t>(offset);
+        const Inputs part{{first, first + static_cast<std::ptrdiff_t>(n)}, random_scalars(n)};
+        Report report;
+        RunOptions options;
+        options.offset = offset;
+        CHECK(engine.run(bytes_of(part.scalars), n, options, report) == reference(part));
+    }
+}
+
+void check_memory(const Kernel& kernel) {
+    for (const std::size_t n : {10, 1000, 20000}) {
+        const Inputs in{std::vector<G1Affine>(n, walk(1)[0]), random_scalars(n)};
+        Engine engine(kernel, 2);
+        engine.prepare(bytes_of(in.points), n, true);
+        Report report;
+        engine.run(bytes_of(in.scalars), n, {}, report);
+        std::size_t total = 0;
+        const auto rows = engine.ledger().rows();
+        for (const MapRow& row : memory_map(kernel, 2, n, report.plan)) {
+            CHECK(rows.at(row.name) == row.bytes);
+            total += row.bytes;
+        }
+        CHECK(engine.ledger().current_bytes() == total);
+        engine.trim();
+        CHECK(engine.ledger().current_bytes() == n * point_bytes);
+    }
+    // Every allocation of a run fails once: a typed error, nothing kept, and the next run is right.
+    const Inputs in{walk(50), random_scalars(50)};
+    const G1Affine want = reference(in);
+    long failures = 0;
+    for (long at = 0; at < 20; ++at) {
+        Engine engine(kernel, 2);
+        engine.prepare(bytes_of(in.points), 50, true);
+        engine.ledger().fail_after(at);
+        Report report;
+        try {
+            engine.run(bytes_of(in.scalars), 50, {}, report);
+        } catch (const EngineError& error) {
+            CHECK(error.trouble() == Trouble::out_of_memory);
+            CHECK(engine.ledger().current_bytes() == 50 * point_bytes);
+            ++failures;
+        }
+        engine.ledger().fail_after(-1);
+        Report again;
+        CHECK(engine.run(bytes_of(in.scalars), 50, {}, again) == want);
+    }
+    CHECK(failures == 14);  // every buffer but the prepared points
+}
+
+void check_cancellation(const Kernel& kernel) {
+    const Inputs in{walk(3000), random_scalars(3000)};
+    Engine engine(kernel, 2);
+    engine.prepare(bytes_of(in.points), in.points.size(), true);
+    std::atomic<bool> stop{false};
+    int ticks = 0, cancelled = 0;
+    for (int after = 0; after < 6; ++after) {
+        stop = false;
+        ticks = 0;
+        RunOptions options;
+        options.control = {&stop, [&] {
+                               if (++ticks > after) stop = true;
+                           }};
+        Report report;
+        try {
+            engine.run(bytes_of(in.scalars), in.scalars.size(), options, report);
+        } catch (const EngineError& error) {
+            CHECK(error.trouble() == Trouble::cancelled);
+            ++cancelled;
+        }
+    }
+    CHECK(cancelled >= 4);
+    Report report;
+    CHECK(engine.run(bytes_of(in.scalars), in.scalars.size(), {}, report) == reference(in));
+}
+
+void check_files(const Kernel& kernel, const Kernel& other) {
+    Inputs in{walk(100), random_scalars(100)};
+    in.points[33] = G1Affine::infinity();
+    const G1Affine want = reference(in);
+    const std::string path = "/tmp/whet_prepared_" + std::to_string(getpid());
+    Engine engine(kernel, 1);
+    engine.prepare(bytes_of(in.points), 100, true);
+    engine.save(path);
+    for (const Kernel* reader : {&kernel, &other}) {
+        Engine reopened(*reader, 2);
+        reopened.open(path, Verify::everything);
+        Report report;
+        CHECK(reopened.size() == 100);
+        CHECK(reopened.run(bytes_of(in.scalars), 100, {}, report) == want);
+    }
+    std::ifstream file(path, std::ios::binary);
+    const std::string good((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
+    const auto refused = [&](const std::string& content) {
+        std::ofstream(path, std::ios::binary | std::ios::trunc) << content;
+        try {
+            Engine victim(kernel, 1);
+            victim.open(path, Verify::everything);
+        } catch (const EngineError& error) {
+            return error.trouble() == Trouble::bad_file;
+        }
+        return false;
+    };
+    CHECK(!refused(good));
+    for (const std::size_t length : {std::size_t{0}, std::size_t{50}, std::size_t{4096}, good.size() - 1})
+        CHECK(refused(good.substr(0, length)));
+    CHECK(refused(good + "x"));
+    for (const std::size_t at : {0, 8, 12, 16, 20, 24, 40, 4096, 5000, 13695}) {
+        std::string flipped = good;
+        flipped[at] = static_cast<char>(flipped[at] ^ 4);
+        CHECK(refused(flipped));
+    }
+    // Truncated under an open map: the next run says so instead of dying.
+    std::ofstream(path, std::ios::binary | std::ios::trunc) << good;
+    Engine open_engine(kernel, 1);
+    open_engine.open(path, Verify::header);
+    CHECK(truncate(path.c_str(), 4096) == 0);
+    bool told = false;
+    try {
+        Report report;
+        open_engine.run(bytes_of(in.scalars), 100, {}, report);
+    } catch (const EngineError& error) {
+        told = error.trouble() == Trouble::bad_file;
+    }
+    CHECK(told);
+    unlink(path.c_str());
+}
+
+}  // namespace
+
+int main() {
+    for (const Kernel* kernel : all_kernels()) {
+        if (!kernel->usable()) continue;
+        check_sizes(*kernel);
+        check_exceptions(*kernel);
+        check_long_lists(*kernel);
+        check_views(*kernel);
+        check_memory(*kernel);
+        check_cancellation(*kernel);
+        check_files(*kernel, portable_kernel);
+        check_files(portable_kernel, *kernel);
+    }
+    return whet::test::finish("msm engine");
+}
