@@ -1,0 +1,1 @@
+"""The MSM on WebGPU: own WGSL, the same text in a browser."""
