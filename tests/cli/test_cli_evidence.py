@@ -155,7 +155,9 @@ def test_bad_input_is_explained(whet, tried, arguments, code, word):
     tried("malformed inputs")
 
 
-@pytest.mark.parametrize("command", [["runs"], ["report", "last"], ["compare", "last", "last"]])
+@pytest.mark.parametrize(
+    "command", [["runs"], ["report", "last"], ["compare", "last", "last"], ["ab", "msm", "plain", "pippenger"]]
+)
 def test_malformed_settings_and_stores_reach_every_command(whet, stored, tmp_path, command, tried):
     whet(*command, WHET_STORE=str(tmp_path)).assert_explained(4, "folder")
     (tmp_path / "whet.toml").write_text("speed = 1\n")

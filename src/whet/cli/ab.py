@@ -55,10 +55,10 @@ def compare(
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.cli.run_view import exit_code, show_run
+    from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.experiment import Experiment
     from whet.evidence.registry import load
-    from whet.evidence.store import Store
     from whet.evidence.trial import BUDGETS
     from whet.protocol import parse_variant
 
@@ -72,7 +72,7 @@ def compare(
     base = str(parse_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
     if base not in map(str, plan.variants):
         raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
-    with Store.open(store_path) as store:
+    with open_store(store_path) as store:
         with shown_progress(f"{loaded.engine.name} {case}") as show:
             run = Experiment(
                 plan=plan,

@@ -20,11 +20,7 @@ COLOURS = {"FASTER": "blue", "SLOWER": "yellow", "SAME": "", "UNDECIDED": "magen
 @click.command("compare")
 @click.argument("before", type=RunName())
 @click.argument("after", type=RunName())
-@click.option(
-    "--effect",
-    type=click.FloatRange(min=0, max=1, min_open=True, max_open=True),
-    help="Smallest difference that matters.  [default: 0.02, or `effect` in whet.toml]",
-)
+@options.effect
 @click.option(
     "--fail-if-slower",
     is_flag=True,
@@ -33,7 +29,7 @@ COLOURS = {"FASTER": "blue", "SLOWER": "yellow", "SAME": "", "UNDECIDED": "magen
 @options.as_json
 @options.store_path
 def command(
-    *, before: str, after: str, effect: float | None, fail_if_slower: bool, as_json: bool, store_path: Path | None
+    *, before: str, after: str, effect: float, fail_if_slower: bool, as_json: bool, store_path: Path | None
 ) -> ExitCode:
     """Show what changed from BEFORE to AFTER, environment first.
 
@@ -41,12 +37,11 @@ def command(
     """
     from whet.cli.chosen import find_run
     from whet.cli.console import print_json
-    from whet.cli.settings import load_settings, open_store
+    from whet.cli.settings import open_store
     from whet.evidence.compare import compare
 
-    smallest = effect if effect is not None else load_settings().effect
     with open_store(store_path, read_only=True) as store:
-        comparison = compare(find_run(store, before), find_run(store, after), effect=smallest)
+        comparison = compare(find_run(store, before), find_run(store, after), effect=effect)
     if as_json:
         print_json(comparison)
     else:

@@ -14,3 +14,18 @@ store_path = click.option(
     metavar="FILE",
     help="The run store; otherwise WHET_STORE, then `store` in whet.toml, then the user data folder.",
 )
+
+
+def _default_effect() -> float:
+    from whet.cli.settings import load_settings
+
+    return load_settings().effect
+
+
+effect = click.option(
+    "--effect",
+    type=click.FloatRange(0, 1, min_open=True, max_open=True),
+    default=_default_effect,
+    show_default="0.02, or `effect` in whet.toml",
+    help="The smallest difference that matters, as a share of the time.",
+)

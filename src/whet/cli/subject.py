@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
+from whet.cli import options
 from whet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -47,18 +48,12 @@ def subject_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    options = (
+    offered = (
         click.option("--quick", is_flag=True, help="A first answer in well under a minute."),
         click.option("--rigorous", is_flag=True, help="Narrow intervals; takes minutes."),
-        click.option(
-            "--effect",
-            type=click.FloatRange(0, 1, min_open=True, max_open=True),
-            default=0.02,
-            show_default=True,
-            help="The smallest difference that matters, as a share of the time.",
-        ),
+        options.effect,
     )
-    for option in reversed(options):
+    for option in reversed(offered):
         command = option(command)
     return command
 
@@ -66,7 +61,11 @@ def budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
 def budget_name(quick: bool, rigorous: bool) -> str:
     if quick and rigorous:
         raise BadInput("--quick and --rigorous exclude each other", cure="give one of them")
-    return "quick" if quick else "rigorous" if rigorous else "default"
+    if not quick and not rigorous:
+        from whet.cli.settings import load_settings
+
+        return load_settings().budget
+    return "quick" if quick else "rigorous"
 
 
 def make_plan(

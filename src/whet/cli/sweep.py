@@ -56,10 +56,10 @@ def sweep(
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.cli.growth_view import show_growth
+    from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.experiment import Experiment
     from whet.evidence.registry import load
-    from whet.evidence.store import Store
     from whet.evidence.trial import BUDGETS
 
     budget = BUDGETS[budget_name(quick, rigorous)]
@@ -67,7 +67,7 @@ def sweep(
     plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
     points = grid(loaded.engine, axes, cases.parse_sizes(sizes, n), profile)
     runs = []
-    with Store.open(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
+    with open_store(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
         for number, case in enumerate(points):
 
             def shifted(share: float, note: str, number: int = number, case: Case = case) -> None:
