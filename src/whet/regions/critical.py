@@ -95,14 +95,20 @@ class Barriers:
         for worker in self.account.by_worker:
             if capture.placed[worker, region.id]:
                 entry, leave = int(cells["entry"][worker]), int(cells["exit"][worker])
-                arrivals = self.arrivals(region.id, worker, leave)
-                released, cause = arrivals[-1] if arrivals else (entry, worker)
+                arrivals, known = self.arrivals(region.id, worker), self.arrived(region.id, worker, leave)
+                released, cause = arrivals[known - 1] if known else (entry, worker)
                 self.waits[worker].append(Wait(worker, region.id, entry, leave, cause, released))
 
-    def arrivals(self, region: int, worker: int, until: int) -> list[tuple[int, int]]:
+    def arrivals(self, region: int, worker: int) -> list[tuple[int, int]]:
         """(time, worker) of everything that the worker's wait could have been waiting for, earliest first."""
-        arrivals = self._arrivals[region, self._group[region][worker]]
-        return arrivals[: bisect_right(arrivals, (until, MAX_WORKERS))]
+        return self._arrivals[region, self._group[region][worker]]
+
+    def arrived(self, region: int, worker: int, until: int) -> int:
+        """How many of these there were by then."""
+        return bisect_right(self.arrivals(region, worker), (until, MAX_WORKERS))
+
+    def group(self, wait: Wait) -> int:
+        return self._group[wait.region][wait.worker]
 
     def before(self, worker: int, time: int) -> Wait | None:
         """The last wait that the worker had left by `time`."""
@@ -214,7 +220,7 @@ class Replay:
         self.barriers = Barriers(account)
         self.kept = {change.region.id: 1 / change.factor for change in changes}
         self._left: dict[tuple[int, int], float | None] = {}
-        self._released: dict[tuple[int, tuple[tuple[int, int], ...]], float] = {}
+        self._released: dict[tuple[int, int, int], float] = {}
         # In the order in which they ended, each wait needs only waits that are known already.
         for wait in sorted((w for ws in self.barriers.waits.values() for w in ws), key=lambda w: (w.exit, w.entry)):
             self.left(wait)
@@ -236,16 +242,18 @@ class Replay:
         """When the worker now leaves the wait."""
         key = (wait.worker, wait.region)
         if key in self._left:
-            known = self._left[key]
-            if known is None:
+            found = self._left[key]
+            if found is None:
                 raise self.barriers.circle(wait)
-            return known
+            return found
         self._left[key] = None
         came = self.moved(wait.worker, wait.entry)
-        arrivals = tuple(self.barriers.arrivals(wait.region, wait.worker, wait.exit))
-        if (wait.region, arrivals) not in self._released:
-            self._released[wait.region, arrivals] = max((self.moved(w, time) for time, w in arrivals), default=came)
-        released = self._released[wait.region, arrivals]
+        known = self.barriers.arrived(wait.region, wait.worker, wait.exit)
+        together = (wait.region, self.barriers.group(wait), known)
+        if together not in self._released:
+            arrivals = self.barriers.arrivals(wait.region, wait.worker)[:known]
+            self._released[together] = max((self.moved(w, time) for time, w in arrivals), default=came)
+        released = self._released[together]
         self._left[key] = leave = max(came, released) + (wait.exit - max(wait.entry, wait.released))
         return leave
 

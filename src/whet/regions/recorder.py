@@ -1,4 +1,4 @@
-"""Recording regions from Python: `with regions.record("load"):` costs two clock reads and one list update per trip.
+"""Recording regions from Python: `with regions.record("load"):` costs two clock reads and a few stores per trip.
 
 Outside a `recording()` it is one shared object that does nothing. A region inside a loop accumulates; threads are
 workers, each with its own rows, so nothing is locked while time is being taken.
@@ -25,39 +25,58 @@ Path = tuple[str, ...]
 OFF: AbstractContextManager[None] = nullcontext()
 
 
-class _Thread(threading.local):
-    """What one thread is inside of. `slots` belongs to that thread alone until the recording ends."""
+class _Place:
+    """One region at its place on one thread, and the context manager that times it: entering it allocates nothing.
 
-    recording: Recording | None = None
-    slots: dict[Path, list[int]]
-    path: Path = ()
+    It is written by its thread alone and read when the recording is over. A name below itself maps to None.
+    """
 
+    __slots__ = ("begun", "count", "entry", "exit", "inner", "outer", "path", "thread", "ticks")
 
-_here = _Thread()
-_active: Recording | None = None
-
-
-class _Scope:
-    __slots__ = ("entry", "name", "outer", "slot")
-
-    def __init__(self, name: str, slot: list[int], outer: Path) -> None:
-        self.name, self.slot, self.outer = name, slot, outer
+    def __init__(self, thread: _Thread, path: Path, outer: _Place | None) -> None:
+        self.thread, self.path, self.outer = thread, path, outer
+        self.inner: dict[str, _Place | None] = {}
+        self.begun = self.entry = self.exit = self.ticks = self.count = 0
 
     def __enter__(self) -> None:
-        _here.path = (*self.outer, self.name)
-        self.entry = time.perf_counter_ns()
+        self.thread.place = self
+        self.begun = time.perf_counter_ns()
 
     def __exit__(
         self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
     ) -> None:
         leave = time.perf_counter_ns()
-        slot = self.slot
-        if slot[3] == 0:
-            slot[0] = self.entry
-        slot[1] = leave
-        slot[2] += leave - self.entry
-        slot[3] += 1
-        _here.path = self.outer
+        if self.count == 0:
+            self.entry = self.begun
+        self.exit = leave
+        self.ticks += leave - self.begun
+        self.count += 1
+        assert self.outer is not None, "the root of a thread is never entered"
+        self.thread.place = self.outer
+
+    def below(self) -> Iterator[_Place]:
+        for place in self.inner.values():
+            if place is not None:
+                yield place
+                yield from place.below()
+
+
+class _Thread:
+    """Where one thread is in one recording."""
+
+    __slots__ = ("place", "recording", "root")
+
+    def __init__(self, recording: Recording) -> None:
+        self.recording = recording
+        self.root = self.place = _Place(self, (), None)
+
+
+class _Here(threading.local):
+    thread: _Thread | None = None
+
+
+_here = _Here()
+_active: Recording | None = None
 
 
 def record(name: str, *, role: Role = "work", tags: tuple[str, ...] = ()) -> AbstractContextManager[None]:
@@ -65,17 +84,14 @@ def record(name: str, *, role: Role = "work", tags: tuple[str, ...] = ()) -> Abs
     recording = _active
     if recording is None:
         return OFF
-    if _here.recording is not recording:
-        _here.recording, _here.slots, _here.path = recording, recording.join(), ()
-    outer = _here.path
-    if name in outer:
-        # A region that calls itself is already being timed.
-        return OFF
-    slot = _here.slots.get((*outer, name))
-    if slot is None:
-        recording.declare((*outer, name), role, tags)
-        slot = _here.slots[(*outer, name)] = [0, 0, 0, 0]
-    return _Scope(name, slot, outer)
+    thread = _here.thread
+    if thread is None or thread.recording is not recording:
+        thread = _here.thread = recording.join()
+    outer = thread.place
+    try:
+        return outer.inner[name] or OFF
+    except KeyError:
+        return recording.add(outer, name, role, tags) or OFF
 
 
 class Recording:
@@ -86,19 +102,27 @@ class Recording:
         self.launch = launch
         self.window = (time.perf_counter_ns(), 0)
         self._declared: dict[Path, tuple[Role, tuple[str, ...]]] = {}
-        self._threads: list[dict[Path, list[int]]] = []
+        self._threads: list[_Thread] = []
         self._lock = threading.Lock()
 
-    def join(self) -> dict[Path, list[int]]:
+    def join(self) -> _Thread:
+        thread = _Thread(self)
         with self._lock:
-            self._threads.append({})
-            return self._threads[-1]
+            self._threads.append(thread)
+        return thread
 
-    def declare(self, path: Path, role: Role, tags: tuple[str, ...]) -> None:
+    def add(self, outer: _Place, name: str, role: Role, tags: tuple[str, ...]) -> _Place | None:
+        """A region's first time at its place. None where it is inside itself: then it is being timed already."""
+        if name in outer.path:
+            outer.inner[name] = None
+            return None
+        path = (*outer.path, name)
         with self._lock:
             known = self._declared.setdefault(path, (role, tags))
         if known != (role, tags):
             raise BadInput(f"region {'/'.join(path)} is declared twice, differently", cure="give it one role and tags")
+        place = outer.inner[name] = _Place(outer.thread, path, outer)
+        return place
 
     def finish(self) -> None:
         self.window = (self.window[0], time.perf_counter_ns())
@@ -126,10 +150,10 @@ class Recording:
         schema = self.schema
         paths = sorted(self._declared, key=len)
         cells = np.zeros((len(self._threads), len(paths)), dtype=CELL)
-        for worker, slots in enumerate(self._threads):
-            for index, path in enumerate(paths):
-                if path in slots and slots[path][3]:
-                    cells[worker, index] = (*slots[path], 1)
+        for worker, thread in enumerate(self._threads):
+            for place in thread.root.below():
+                if place.count:
+                    cells[worker, paths.index(place.path)] = (place.entry, place.exit, place.ticks, place.count, 1)
         about = About(
             tick_source="monotonic",
             grid={"workers": len(self._threads)},
