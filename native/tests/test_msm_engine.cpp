@@ -200,7 +200,7 @@ void check_cancellation(const Kernel& kernel) {
         stop = false;
         ticks = 0;
         RunOptions options;
-        options.control = {&stop, [&] {
+        options.control = {&stop, [&](double) {
                                if (++ticks > after) stop = true;
                            }};
         Report report;

@@ -103,7 +103,13 @@ namespace {
 class Run {
   public:
     Run(const Kernel& kernel, graph::Pool& pool, const Table& table, const RunOptions& options, Report& report)
-        : kernel_(kernel), pool_(pool), table_(table), options_(options), report_(report), clock_(report) {
+        : kernel_(kernel),
+          pool_(pool),
+          table_(table),
+          options_(options),
+          control_(options.control),
+          report_(report),
+          clock_(report) {
         bit_.fill(G1Affine::infinity());
     }
 
@@ -126,14 +132,15 @@ class Run {
 
     template <class Body>
     void parallel(std::size_t tasks, Body&& body) {
-        if (!pool_.parallel_for(tasks, body, options_.control.cancel)) throw_cancelled();
-        if (options_.control.tick) options_.control.tick();
+        if (!pool_.parallel_for(tasks, body, control_.cancel)) throw_cancelled();
+        control_.report(0);
     }
 
     const Kernel& kernel_;
     graph::Pool& pool_;
     const Table& table_;
     const RunOptions& options_;
+    Control control_;
     Report& report_;
     StageClock clock_;
     std::size_t busy_ = 0;
@@ -318,16 +325,23 @@ G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
     const std::byte* const points = table_.data() + point_bytes * options_.offset;
     for (unsigned first = 0; first < plan.windows; first += plan.batch) {
         const unsigned last = std::min(first + plan.batch, plan.windows);
+        constexpr double buckets_share = 0.85;  // of a batch's time
+        control_.base = static_cast<double>(first) / plan.windows;
+        control_.span = buckets_share * (last - first) / plan.windows;
         cut_digits(scalars, workspace, first, WHET_PLANT(window_lost) ? last - 1 : last);
         fill_buckets(workspace, first, last);
-        workspace.lists.sum(points, workspace.level(0), report_.counts, options_.control);
+        workspace.lists.sum(points, workspace.level(0), report_.counts, control_);
         clock_.end(Stage::buckets);
         Counts reduction;
+        control_.base += control_.span;
+        control_.span *= (1 - buckets_share) / buckets_share;
         fill_rows(workspace, first, last);
-        workspace.lists.sum(workspace.level(0).points, workspace.level(1), reduction, options_.control);
+        workspace.lists.sum(workspace.level(0).points, workspace.level(1), reduction, control_);
+        control_.base += control_.span;
+        control_.span = 0;
         clock_.end(Stage::rows);
         fill_bits(workspace, first, last);
-        workspace.lists.sum(workspace.level(1).points, workspace.level(2), reduction, options_.control);
+        workspace.lists.sum(workspace.level(1).points, workspace.level(2), reduction, control_);
         keep_bits(workspace, first, last);
         report_.reduction_additions += reduction.additions;
         report_.counts += reduction;
@@ -367,7 +381,7 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
     std::unique_lock turn(turn_, std::defer_lock);
     while (!turn.try_lock_for(std::chrono::milliseconds(5))) {
         if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
-        if (options.control.tick) options.control.tick();
+        options.control.report(0);
     }
     table_->require_whole();
     Run run(kernel_, pool_, *table_, options, report);

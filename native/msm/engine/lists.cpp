@@ -169,6 +169,7 @@ void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts,
     const std::size_t size = std::clamp<std::size_t>(even, std::min<std::size_t>(64, chunk_groups), chunk_groups);
     const std::size_t chunks = (total_groups_ + size - 1) / size;
     std::vector<Counts> by_worker(workers);
+    std::atomic<std::size_t> done{0};
     const bool whole = pool_.parallel_for(
         chunks,
         [&](std::size_t chunk, unsigned worker) {
@@ -182,7 +183,8 @@ void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts,
                                 sums.present,
                                 scratch_.as<std::byte>() + kernel_.scratch_bytes * worker};
             kernel_.sum_lists(work, by_worker[worker]);
-            if (worker == 0 && control.tick) control.tick();
+            const std::size_t finished = done.fetch_add(1, std::memory_order_relaxed) + 1;
+            if (worker == 0) control.report(static_cast<double>(finished) / static_cast<double>(chunks));
         },
         control.cancel);
     if (!whole) throw EngineError(Trouble::cancelled, "the computation was cancelled", "start it again");

@@ -50,10 +50,15 @@ struct Sums {
     u8* present;
 };
 
-// What a run reports and obeys. `tick` is called by the calling thread only.
+// What a run obeys and reports. `tick` gets the share of the work that is done; only the calling thread calls it, and
+// it must not throw.
 struct Control {
     const std::atomic<bool>* cancel = nullptr;
-    std::function<void()> tick;
+    std::function<void(double)> tick;
+    double base = 0, span = 0;  // the share before the current step, and of it
+    void report(double part) const {
+        if (tick) tick(base + span * part);
+    }
 };
 
 // Bytes of every buffer of a Lists object that serves these levels.

@@ -6,14 +6,17 @@ Variable time: the duration depends on the scalars. Do not use it on secrets tha
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 from whet.errors import BadInput, Unsupported
+from whet.msm.affine import Affine, Event, Progress
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
-from whet.msm.variants import Prepared, choose, prepare
+from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
+from whet.protocol import MemoryRow, Variant
 
 
 def msm(
@@ -25,7 +28,10 @@ def msm(
     scalars_montgomery: bool = False,
     check: bool = True,
     variant: str = "auto",
+    backend: str = "auto",
     threads: int | None = None,
+    cancel: Event | None = None,
+    progress: Progress | None = None,
 ) -> Point:
     """The sum of scalars[i] * points[i]; infinity for none.
 
@@ -34,13 +40,23 @@ def msm(
     """
     plain = read_scalars(scalars, endian=endian, montgomery=scalars_montgomery)
     with Engine(
-        points, endian=endian, montgomery=points_montgomery, check=check, variant=variant, threads=threads
+        points,
+        endian=endian,
+        montgomery=points_montgomery,
+        check=check,
+        variant=variant,
+        backend=backend,
+        threads=threads,
     ) as engine:
-        return engine.compute(plain)
+        return engine.compute(plain, cancel=cancel, progress=progress)
 
 
 class Engine:
-    """Points prepared once, such as an SRS; call it with scalars. Safe to share between threads."""
+    """Points prepared once, such as an SRS; call it with scalars. Safe to share between threads.
+
+    `backend` (ifma, adx, portable) forces the kernel of the fast variant. A call takes `cancel`, anything with
+    `is_set()` such as threading.Event, and `progress`, which is called with the share done now and then.
+    """
 
     def __init__(
         self,
@@ -50,6 +66,7 @@ class Engine:
         montgomery: bool = False,
         check: bool = True,
         variant: str = "auto",
+        backend: str = "auto",
         threads: int | None = None,
         device: str = "auto",
     ) -> None:
@@ -57,18 +74,78 @@ class Engine:
             raise Unsupported(f"msm has no device {device!r}", cure="devices: auto, cpu")
         if threads is not None and threads < 1:
             raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
-        self.variant = choose(variant)
+        if backend != "auto":
+            variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
+        chosen = choose(variant)
         limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
-        self._size = len(limbs)
-        self._prepared: Prepared | None = prepare(self.variant, limbs, threads)
+        self._adopt(chosen, prepare(chosen, limbs, threads), len(limbs))
+
+    def _adopt(self, variant: Variant, prepared: Prepared, size: int) -> None:
+        self.variant = variant
+        self._size = size
+        self._prepared: Prepared | None = prepared
         self._closing = threading.Lock()
+
+    @classmethod
+    def open(cls, path: str | Path, *, verify: bool = True, backend: str = "auto", threads: int | None = None) -> Self:
+        """Maps a file that `save` wrote. `verify=False` skips its checksum and touches nothing but the header.
+
+        The length is checked here and before each call. A file that another process cuts short in the middle of a call
+        ends this process with SIGBUS, as with every map: replace such files by renaming, never in place.
+        """
+        engine = cls.__new__(cls)
+        native = Affine.opened(Path(path), verify=verify, backend=backend, threads=threads)
+        engine._adopt(choose(f"affine:backend={backend}"), AffineSums(native), len(native))
+        return engine
+
+    def save(self, path: str | Path) -> None:
+        """Writes the prepared points for `open`: 96 bytes per point, by way of a temporary file beside it."""
+        self._affine().save(Path(path))
+
+    def cancel(self) -> None:
+        """Stops every call that is running or waiting; each raises Cancelled."""
+        self._affine().cancel()
+
+    def memory_map(self, n: int | None = None, *, scalar_bits: int = 256) -> Sequence[MemoryRow]:
+        """What a call with n scalars (all points by default) of that length allocates, to the byte."""
+        return self._affine().memory_map(self._size if n is None else n, scalar_bits=scalar_bits)
+
+    def ledger(self) -> Mapping[str, int]:
+        """What the engine holds now, by name, in bytes."""
+        return self._affine().ledger()
+
+    @property
+    def backend(self) -> str:
+        """The kernel in use: ifma, adx or portable."""
+        return self._affine().backend
+
+    def _affine(self) -> Affine:
+        prepared = self._open()
+        if not isinstance(prepared, AffineSums):
+            raise Unsupported(f"variant {self.variant} cannot do that", cure='make the engine with variant="affine"')
+        return prepared.native
+
+    def _open(self) -> Prepared:
+        prepared = self._prepared
+        if prepared is None:
+            raise BadInput("the engine is closed", cure="make a new one")
+        return prepared
 
     def __len__(self) -> int:
         return self._size
 
-    def __call__(self, scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Point:
+    def __call__(
+        self,
+        scalars: ScalarsLike,
+        *,
+        endian: Endian = "little",
+        montgomery: bool = False,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> Point:
         """The sum over all points; as many scalars as points."""
-        return self.compute(read_scalars(scalars, endian=endian, montgomery=montgomery))
+        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
+        return self.compute(limbs, cancel=cancel, progress=progress)
 
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
@@ -85,13 +162,31 @@ class Engine:
             )
         return View(self, offset, size)
 
-    def compute(self, limbs: Limbs, *, offset: int = 0, size: int | None = None) -> Point:
+    def compute(
+        self,
+        limbs: Limbs,
+        *,
+        offset: int = 0,
+        size: int | None = None,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> Point:
         """The same on scalars that already are (m, 4) plain limbs, against `size` points from `offset` on."""
+        answer = self.answer(limbs, offset=offset, size=size, cancel=cancel, progress=progress)
+        return Point.from_bytes(answer.limbs.tobytes())
+
+    def answer(
+        self,
+        limbs: Limbs,
+        *,
+        offset: int = 0,
+        size: int | None = None,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> Answer:
+        """As `compute`, with the counters and stage times of the call."""
         require_same_length(self._size if size is None else size, len(limbs))
-        prepared = self._prepared
-        if prepared is None:
-            raise BadInput("the engine is closed", cure="make a new one")
-        return Point.from_bytes(prepared.compute(limbs, offset).limbs.tobytes())
+        return self._open().compute(limbs, offset, cancel=cancel, progress=progress)
 
     def close(self) -> None:
         """Releases the prepared points. Calls after this are BadInput; closing twice is fine."""

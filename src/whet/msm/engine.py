@@ -10,10 +10,11 @@ import numpy as np
 from whet._native import curve
 from whet.errors import BadInput
 from whet.msm import inputs as make
+from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import read_points
-from whet.msm.variants import TABLE, Prepared, prepare
-from whet.protocol import Array, Arrays, Case, Engine, Output, Variant, VariantSpec
+from whet.msm.variants import TABLE, AffineSums, Prepared, prepare
+from whet.protocol import Array, Arrays, Case, Engine, Output, Timing, Variant, VariantSpec
 
 MAX_N = 2**22
 
@@ -49,6 +50,9 @@ class MsmEngine(Engine):
 
     def run(self, variant: Variant, state: Prepared, inputs: Arrays, outputs: Arrays) -> None:
         outputs["point"][:] = state.compute(inputs["scalars"], 0).limbs
+
+    def timing(self, state: Prepared) -> Timing | None:
+        return Timing(regions_ns=stage_times(state.last_work)) if isinstance(state, AffineSums) else None
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))

@@ -11,6 +11,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from whet._native import msm as native
+from whet.errors import Cancelled
+from whet.msm.affine import BACKENDS, Affine, Event, Progress
 from whet.msm.validate import Limbs
 from whet.protocol import Knob, KnobValue, Variant, VariantSpec, choose_variant
 
@@ -26,8 +28,13 @@ class Answer:
 class Prepared(Protocol):
     """Points in the form that a variant wants. Safe to call from several threads at once."""
 
-    def compute(self, scalars: Limbs, offset: int) -> Answer:
-        """The sum of scalars[i] times point offset + i. Scalars are (m, 4) plain limbs, m within the points."""
+    def compute(
+        self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
+    ) -> Answer:
+        """The sum of scalars[i] times point offset + i. Scalars are (m, 4) plain limbs, m within the points.
+
+        A variant that cannot stop half-way looks at `cancel` before it starts.
+        """
 
     def close(self) -> None:
         """Releases what was prepared."""
@@ -53,12 +60,39 @@ class Reference:
         self._points = points
         self._compute = compute
 
-    def compute(self, scalars: Limbs, offset: int) -> Answer:
+    def compute(
+        self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
+    ) -> Answer:
+        if cancel is not None and cancel.is_set():
+            raise Cancelled("the computation was cancelled", cure="start it again")
         limbs, work = self._compute(self._points[offset : offset + len(scalars)], scalars)
         return Answer(limbs.reshape(8), work)
 
     def close(self) -> None:
         pass
+
+
+class AffineSums:
+    """The fast engine; `native` has what only it can do (save, cancel, memory map)."""
+
+    def __init__(self, native_engine: Affine) -> None:
+        self.native = native_engine
+        self.last_work: Mapping[str, int] = {}
+
+    def compute(
+        self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
+    ) -> Answer:
+        limbs, work = self.native.run(scalars, offset, cancel=cancel, progress=progress)
+        self.last_work = work
+        return Answer(limbs, work)
+
+    def close(self) -> None:
+        self.native.trim()
+
+
+def _affine(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
+    threads = threads or int(knobs["threads"]) or None
+    return AffineSums(Affine.prepared(points, str(knobs["backend"]), threads, int(knobs["windows"])))
 
 
 def _plain(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
@@ -86,10 +120,22 @@ TABLE: dict[str, Implementation] = {
         ),
         _pippenger,
     ),
+    "affine": Implementation(
+        VariantSpec(
+            "affine",
+            "batch-affine buckets, GLV, every core; AVX-512 IFMA, mulx/adx or portable",
+            (
+                Knob("backend", "auto", choices=BACKENDS, help="kernel; auto takes the fastest of this CPU"),
+                Knob("windows", 0, minimum=0, maximum=64, help="number of windows; 0 is automatic"),
+                Knob("threads", 0, minimum=0, maximum=256, help="threads; 0 is one per core"),
+            ),
+        ),
+        _affine,
+    ),
 }
 
 # What "auto" means: the first of these that is in the table and usable here.
-PREFERENCE: list[str] = ["pippenger:glv=true"]
+PREFERENCE: list[str] = ["affine", "pippenger:glv=true"]
 
 
 def choose(text: str) -> Variant:

@@ -1,0 +1,210 @@
+// whet._native.msm.AffineEngine: the fast engine. Points (n, 8) and scalars (n, 4) as in bind_msm.cpp, read in place.
+#include <nanobind/stl/function.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <algorithm>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <memory>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "bind/arrays.hpp"
+#include "curve/batch.hpp"
+#include "msm/engine/engine.hpp"
+#include "msm/engine/errors.hpp"
+
+namespace nb = nanobind;
+using namespace whet;
+using namespace whet::bind;
+
+namespace {
+
+const std::byte* bytes_of(const auto& rows) { return reinterpret_cast<const std::byte*>(rows.data()); }
+
+nb::dict describe(const msm::Report& report) {
+    nb::dict work;
+    work["additions"] = report.counts.additions;
+    work["reduction_additions"] = report.reduction_additions;
+    work["doublings"] = report.counts.doublings;
+    work["cancellations"] = report.counts.cancellations;
+    work["inversions"] = report.counts.inversions;
+    work["slow_passes"] = report.counts.slow_passes;
+    work["entries"] = report.entries;
+    work["windows"] = report.plan.windows;
+    work["windows_at_once"] = report.plan.batch;
+    work["window_bits"] = static_cast<unsigned>(report.plan.width[0]);
+    work["scalar_bits"] = report.plan.bits;
+    work["glv"] = report.plan.glv ? 1u : 0u;
+    for (unsigned s = 0; s < static_cast<unsigned>(msm::Stage::count); ++s)
+        work[(std::string(msm::stage_name(static_cast<msm::Stage>(s))) + "_ns").c_str()] = report.stage_ns[s];
+    return work;
+}
+
+// What a running call checks now and then with the interpreter locked: signals, and the caller's own `poll(share
+// done)`, which returns true to stop. An exception of either stops the call too and is raised in place of Cancelled.
+class Watch {
+  public:
+    Watch(nb::object poll, std::atomic<bool>& stop) : poll_(std::move(poll)), stop_(stop) {}
+
+    void operator()(double done) {
+        const auto now = std::chrono::steady_clock::now();
+        if (now - last_ < std::chrono::milliseconds(2)) return;
+        last_ = now;
+        const nb::gil_scoped_acquire locked;
+        try {
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            if (!poll_.is_none() && nb::cast<bool>(poll_(done))) stop_ = true;
+        } catch (...) {
+            failure_ = std::current_exception();
+            stop_ = true;
+        }
+    }
+    void raise_failure() {
+        if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+    }
+
+  private:
+    nb::object poll_;
+    std::atomic<bool>& stop_;
+    std::chrono::steady_clock::time_point last_{};
+    std::exception_ptr failure_;
+};
+
+class AffineEngine {
+  public:
+    AffineEngine(const std::string& backend, unsigned threads)
+        : engine_(msm::find_kernel(backend), threads == 0 ? graph::Pool::hardware_workers() : threads) {}
+
+    void prepare(const Rows<8>& points, bool montgomery) {
+        const nb::gil_scoped_release unlocked;
+        engine_.prepare(bytes_of(points), points.shape(0), montgomery);
+    }
+    void open(const std::string& path, bool verify) {
+        const nb::gil_scoped_release unlocked;
+        engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header);
+    }
+    void save(const std::string& path) {
+        const nb::gil_scoped_release unlocked;
+        engine_.save(path);
+    }
+
+    nb::tuple run(const Rows<4>& scalars, std::size_t offset, unsigned windows, nb::object poll) {
+        std::atomic<bool> stop{false};
+        const Active active(*this, stop);
+        Watch watch(std::move(poll), stop);
+        msm::RunOptions options;
+        options.offset = offset;
+        options.windows = windows;
+        options.control.cancel = &stop;
+        options.control.tick = [&](double done) { watch(done); };
+        msm::Report report;
+        Output<Limbs<8>> out(1);
+        try {
+            const nb::gil_scoped_release unlocked;
+            const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
+            write_points({&sum, 1}, out.span());
+        } catch (const msm::EngineError&) {
+            watch.raise_failure();
+            throw;
+        }
+        watch.raise_failure();
+        return nb::make_tuple(out.release(), describe(report));
+    }
+    void cancel() {
+        const std::lock_guard lock(mutex_);
+        for (std::atomic<bool>* stop : active_) *stop = true;
+    }
+
+    nb::list memory_map(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
+        nb::list rows;
+        const msm::Plan plan = msm::make_plan(n, busy, scalar_bits, windows);
+        for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), engine_.size(), plan))
+            rows.append(nb::make_tuple(row.name, row.bytes));
+        return rows;
+    }
+    nb::dict ledger() {
+        nb::dict rows;
+        for (const auto& [name, bytes] : engine_.ledger().rows()) rows[name.c_str()] = bytes;
+        return rows;
+    }
+    msm::Engine& engine() { return engine_; }
+
+  private:
+    struct Active {
+        Active(AffineEngine& owner, std::atomic<bool>& stop) : owner_(owner), stop_(stop) {
+            const std::lock_guard lock(owner_.mutex_);
+            owner_.active_.push_back(&stop_);
+        }
+        ~Active() {
+            const std::lock_guard lock(owner_.mutex_);
+            std::erase(owner_.active_, &stop_);
+        }
+        AffineEngine& owner_;
+        std::atomic<bool>& stop_;
+    };
+
+    msm::Engine engine_;
+    std::mutex mutex_;
+    std::vector<std::atomic<bool>*> active_;
+};
+
+const char* python_error_of(msm::Trouble trouble) {
+    switch (trouble) {
+        case msm::Trouble::unsupported:
+            return "Unsupported";
+        case msm::Trouble::out_of_memory:
+            return "DeviceOutOfMemory";
+        case msm::Trouble::cancelled:
+            return "Cancelled";
+        case msm::Trouble::bad_input:
+        case msm::Trouble::bad_file:
+            break;
+    }
+    return "BadInput";
+}
+
+void translate(const std::exception_ptr& thrown, void*) {
+    try {
+        std::rethrow_exception(thrown);
+    } catch (const msm::EngineError& error) {
+        const nb::object kind = nb::module_::import_("whet.errors").attr(python_error_of(error.trouble()));
+        const nb::object value = kind(error.what(), nb::arg("cure") = error.cure());
+        PyErr_SetObject(kind.ptr(), value.ptr());
+    }
+}
+
+}  // namespace
+
+void bind_msm_engine(nb::module_& m) {
+    nb::register_exception_translator(translate);
+    m.attr("max_points") = msm::max_points;
+    m.def("backends", [] {
+        std::vector<std::string> names;
+        for (const msm::Kernel* kernel : msm::all_kernels()) {
+            if (kernel->usable()) names.emplace_back(kernel->name);
+        }
+        return names;
+    });
+    nb::class_<AffineEngine>(m, "AffineEngine")
+        .def(nb::init<const std::string&, unsigned>(), nb::arg("backend"), nb::arg("threads"))
+        .def("prepare", &AffineEngine::prepare, nb::arg("points"), nb::arg("montgomery"))
+        .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"))
+        .def("save", &AffineEngine::save, nb::arg("path"))
+        .def("run", &AffineEngine::run, nb::arg("scalars"), nb::arg("offset"), nb::arg("windows"),
+             nb::arg("poll").none() = nb::none())
+        .def("cancel", &AffineEngine::cancel)
+        .def("trim", [](AffineEngine& self) { self.engine().trim(); })
+        .def("memory_map", &AffineEngine::memory_map, nb::arg("n"), nb::arg("busy"), nb::arg("scalar_bits"),
+             nb::arg("windows"))
+        .def("ledger", &AffineEngine::ledger)
+        .def("peak_bytes", [](AffineEngine& self) { return self.engine().ledger().peak_bytes(); })
+        .def("fail_allocation_after", [](AffineEngine& self, long count) { self.engine().ledger().fail_after(count); })
+        .def("__len__", [](AffineEngine& self) { return self.engine().size(); })
+        .def_prop_ro("backend", [](AffineEngine& self) { return self.engine().kernel().name; })
+        .def_prop_ro("threads", [](AffineEngine& self) { return self.engine().threads(); })
+        .def_prop_ro("mapped", [](AffineEngine& self) { return self.engine().mapped(); });
+}

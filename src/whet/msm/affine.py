@@ -1,0 +1,107 @@
+"""The fast engine as a variant: batch-affine sums on the best kernel of this CPU. See native/msm/README.md.
+
+`backend` is ifma, adx, portable or auto; the environment variable WHET_MSM_BACKEND decides what auto means.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Protocol, Self
+
+from whet._native import msm as native
+from whet.errors import BadInput
+from whet.msm.validate import Limbs
+from whet.protocol import MemoryRow
+
+BACKENDS = ("auto", "ifma", "adx", "portable")
+OVERRIDE = "WHET_MSM_BACKEND"
+STAGES = ("scan", "digits", "sort", "buckets", "rows", "bits", "finish")
+
+
+class Event(Protocol):
+    """Anything like threading.Event: a call that is given one stops soon after it is set."""
+
+    def is_set(self) -> bool: ...
+
+
+Progress = Callable[[float], object]
+
+
+class Affine:
+    """Prepared points on one kernel. Calls from several threads take turns; each has all `threads`."""
+
+    def __init__(self, backend: str = "auto", threads: int | None = None, windows: int = 0) -> None:
+        if backend == "auto":
+            backend = os.environ.get(OVERRIDE) or "auto"
+        if threads is not None and threads < 1:
+            raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
+        self._native = native.AffineEngine(backend, threads or 0)
+        self._windows = windows
+
+    @classmethod
+    def prepared(cls, points: Limbs, backend: str = "auto", threads: int | None = None, windows: int = 0) -> Self:
+        """From (n, 8) limbs in Montgomery form."""
+        made = cls(backend, threads, windows)
+        made._native.prepare(points, True)
+        return made
+
+    @classmethod
+    def opened(cls, path: Path, *, verify: bool, backend: str = "auto", threads: int | None = None) -> Self:
+        """From a file that `save` wrote; mapped, not read. `verify` reads it once to compare its checksum."""
+        made = cls(backend, threads)
+        made._native.open(str(path), verify)
+        return made
+
+    def run(
+        self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
+    ) -> tuple[Limbs, Mapping[str, int]]:
+        """The sum as (8,) canonical limbs, and the counters and stage times of this call."""
+        poll = None
+        if cancel is not None or progress is not None:
+
+            def poll(done: float) -> bool:
+                if progress is not None:
+                    progress(done)
+                return cancel is not None and cancel.is_set()
+
+        limbs, work = self._native.run(scalars, offset, self._windows, poll)
+        return limbs.reshape(8), work
+
+    def save(self, path: Path) -> None:
+        self._native.save(str(path))
+
+    def cancel(self) -> None:
+        """Stops every call that is running or waiting; each raises Cancelled."""
+        self._native.cancel()
+
+    def memory_map(self, n: int, *, scalar_bits: int = 256, busy: int | None = None) -> list[MemoryRow]:
+        """Closed-form sizes of a call with n scalars of at most scalar_bits bits, `busy` of them not zero."""
+        rows = self._native.memory_map(n, n if busy is None else busy, scalar_bits, self._windows)
+        lifetime = {"prepared points": "engine"}
+        return [MemoryRow(name, size, lifetime.get(name, "run")) for name, size in rows]
+
+    def ledger(self) -> dict[str, int]:
+        """What is allocated now, by name."""
+        return dict(self._native.ledger())
+
+    def trim(self) -> None:
+        """Gives back everything but the prepared points."""
+        self._native.trim()
+
+    def __len__(self) -> int:
+        return len(self._native)
+
+    @property
+    def backend(self) -> str:
+        return str(self._native.backend)
+
+    @property
+    def threads(self) -> int:
+        return int(self._native.threads)
+
+
+def stage_times(work: Mapping[str, int]) -> dict[str, int]:
+    """The stage times among the counters of a call, in order, in nanoseconds."""
+    return {stage: work[f"{stage}_ns"] for stage in STAGES if f"{stage}_ns" in work}
