@@ -147,7 +147,7 @@ def test_junk_in_a_cell_names_the_worker_and_the_region(what, launch, schema, tr
         (1, 0, "without an exit"),
         (1, 1, "exit before"),
         (0, -5, "negative"),
-        (1, 2**63 - 1, "absurdly"),
+        (1, 2**63 - 1, "too large"),
     ],
 )
 def test_a_half_written_legacy_slot_is_refused(slot, value, said, tried):

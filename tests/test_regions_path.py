@@ -17,6 +17,7 @@ from whet.regions.capture import CELL, About, from_legacy, load, make_capture, s
 from whet.regions.critical import Barriers, Replay, critical_path
 from whet.regions.prediction import Outcome, check_prediction, predict
 from whet.regions.schema import builtin, parse
+from whet.regions.sources import Event, from_events
 
 SCHEMA = parse(tomllib.loads(rich_schema_text()), where="test")
 
@@ -114,6 +115,47 @@ def test_a_change_is_read_exactly_or_refused(change, tried):
     with pytest.raises(BadInput):
         predict(capture_of(Launch(trips=2)), [change])
     tried("malformed inputs", 1)
+
+
+def test_a_part_and_its_whole_are_not_both_saved():
+    with pytest.raises(BadInput, match="elected_gather lies inside arrival"):
+        predict(capture_of(Launch(trips=2)), ["region=arrival factor=2", "region=elected_gather factor=2"])
+
+
+def test_a_sum_inside_a_region_lies_in_it_and_is_counted_once():
+    """The inner loop's sum has no place of its own; its parent has."""
+    text = """name = "inner"
+[[region]]
+id = 0
+name = "outer"
+role = "work"
+[[region]]
+id = 1
+name = "inner"
+role = "work"
+slots = "sum"
+per = "trip"
+parent = 0
+tags = ["hot"]
+"""
+    buffer = np.array([[[100, 1100], [0, 400]]], dtype=np.int64)
+    schema = parse(tomllib.loads(text), where="inner")
+    counted = account(from_legacy(buffer, schema, schema.grid({"workers": 1}), "globaltimer"))
+    assert counted.coverage == 1 and counted.rows[0].doubled == 0
+    assert counted.self_ticks(0, 100, 1100) == {0: 600, 1: 400}
+    made = predict(counted.capture, ["region=inner factor=2"])
+    assert made.predicted_gain == pytest.approx(0.2) and made.ceiling == pytest.approx(0.4)
+
+
+def test_repeats_do_not_wait_for_each_other():
+    events = [
+        Event(r, n, 1000 * r + b, 1000 * r + e)
+        for r in range(3)
+        for n, b, e in (("a", 1, 400), ("w", 400, 500), ("b", 500, 900))
+    ]
+    capture = from_events(events, rows="repeats", waits=["w"])
+    made = predict(capture, ["region=a factor=2"])
+    assert made.predicted_gain == pytest.approx(399 / 2 / 899) and made.waits == ()
 
 
 def test_a_region_is_changed_once():

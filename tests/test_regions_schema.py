@@ -111,7 +111,7 @@ WORDS = [
 ]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.lists(st.sampled_from(WORDS) | st.text(max_size=2), max_size=12).map(" ".join))
 def test_any_text_is_a_rule_or_bad_input(text):
     try:
@@ -271,7 +271,7 @@ json_values = st.recursive(
 )
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_a_schema_with_anything_anywhere_is_read_or_bad_input(data):
     doc = document()

@@ -168,6 +168,7 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
     roots: list[Piece] = []
     nested: list[Piece] = []
     sums: list[int] = []
+    nested_sums: list[int] = []
     samples: dict[int, int] = {}
     for region in np.nonzero(cells["written"])[0].tolist():
         parent = capture.schema.regions[region].parent
@@ -177,9 +178,10 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
             continue
         inside = parent is not None and bool(cells["written"][parent])
         if not placed[region]:
-            sums.append(region)
+            (nested_sums if inside else sums).append(region)
             continue
-        piece = Piece(region, int(cells["entry"][region]), int(cells["exit"][region]), int(cells["ticks"][region]))
+        start, end, ticks = (int(cells[name][region]) for name in ("entry", "exit", "ticks"))
+        piece = Piece(region, start, end, ticks)
         (nested if inside else roots).append(piece)
     roots.sort(key=lambda piece: (piece.start, piece.end))
     gaps, crowded = _gaps(roots, first, last)
@@ -190,6 +192,11 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
         ticks = int(cells["ticks"][region])
         missing[home] = missing.get(home, 0) - ticks
         roots.append(Piece(region, home.start, home.end, ticks, placed=False))
+    stretches = {piece.region: (piece.start, piece.end) for piece in (*roots, *nested)}
+    for region in nested_sums:
+        parent = capture.schema.regions[region].parent
+        start, end = stretches.get(parent, (first, last)) if parent is not None else (first, last)
+        nested.append(Piece(region, start, end, int(cells["ticks"][region]), placed=False))
     holes = [Hole(g.start, g.end, left, g.after, g.before) for g, left in missing.items() if left > 0]
     holes += [hole for hole in crowded if hole.missing > 0]
     holes.sort(key=lambda hole: hole.start)

@@ -11,7 +11,7 @@ import hashlib
 import io
 import json
 import zipfile
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -136,12 +136,16 @@ def check_cells(cells: Any, origin: str) -> None:
         ((written == 1) & (count == 0) & (ticks > 0), "ticks but no trip"),
         ((written == 1) & ~sum_only & (ticks > leave - entry), "more ticks than lie between entry and exit"),
     )
+    _refuse_first(complaints, origin)
+
+
+def _refuse_first(complaints: Iterable[tuple[Any, str]], origin: str) -> None:
     for bad, what in complaints:
         if bad.any():
             worker, region = (int(i[0]) for i in np.nonzero(bad))
             raise BadInput(
                 f"{origin}: worker {worker}, region {region} holds {what}",
-                cure="capture again into a zeroed buffer, and let the launch finish before it is read",
+                cure="capture again into a zeroed buffer, let the launch finish first, and use the kernel's own schema",
                 index=worker,
             )
 
@@ -163,21 +167,13 @@ def from_legacy(
     sums = np.array([r.slots == "sum" for r in schema.regions])
     first, second = buffer[:, :, 0], buffer[:, :, 1]
     written = (first != 0) | (second != 0)
-    half = written & ~sums & ((first == 0) | (second == 0))
-    placed_sum = sums & (first != 0)
-    for bad, what in (
-        (half, "an entry without an exit, or an exit without an entry"),
-        (placed_sum, "a sum with an entry tick"),
-    ):
-        if bad.any():
-            worker, region = (int(i[0]) for i in np.nonzero(bad))
-            raise BadInput(
-                f"{origin}: worker {worker}, region {region} holds {what}",
-                cure="let the launch finish before the buffer is read, and use the schema of this kernel",
-                index=worker,
-            )
-    if (buffer < 0).any() or (buffer > MAX_TICK).any():
-        raise BadInput(f"{origin}: negative or absurdly large ticks", cure="capture again into a zeroed buffer")
+    complaints = (
+        ((buffer < 0).any(axis=2), "a negative number"),
+        ((buffer > MAX_TICK).any(axis=2), "a number too large for a tick"),
+        (written & ~sums & ((first == 0) | (second == 0)), "an entry without an exit, or an exit without an entry"),
+        (sums & (first != 0), "a sum with an entry tick"),
+    )
+    _refuse_first(complaints, origin)
     cells["entry"] = np.where(sums, 0, first)
     cells["exit"] = np.where(sums, 0, second)
     cells["ticks"] = np.where(sums, second, np.maximum(second - first, 0))

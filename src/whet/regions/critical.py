@@ -66,8 +66,10 @@ class Barriers:
         self.waits: dict[int, list[Wait]] = defaultdict(list)
         self._arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
         self._group: dict[int, list[int]] = {}
+        # Repeats come one after the other: nobody in one waits for another.
+        together = account.capture.about.rows == "workers"
         for region in account.capture.schema.regions:
-            if region.role == "wait":
+            if region.role == "wait" and together:
                 self._add(region)
         for waits in self.waits.values():
             waits.sort(key=lambda wait: (wait.exit, wait.entry))

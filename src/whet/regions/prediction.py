@@ -12,7 +12,7 @@ import msgspec
 from whet.errors import BadInput
 from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
-from whet.regions.critical import Barriers, Change, Replay, critical_path, parse_change
+from whet.regions.critical import Barriers, Change, Replay, parse_change
 
 
 class ExplainedWait(msgspec.Struct, frozen=True, kw_only=True):
@@ -98,7 +98,7 @@ def predict(capture: Capture, changes: list[str]) -> Prediction:
     parsed = [parse_change(counted, text) for text in changes]
     if not parsed or len({change.region.id for change in parsed}) != len(parsed):
         raise BadInput("name each region to change, once", cure='--change "region=NAME factor=8"')
-    critical_path(counted)
+    _check_apart(counted, parsed)
     after = Replay(counted, parsed).span
     free = Replay(counted, [Change(change.region, math.inf) for change in parsed]).span
     return Prediction(
@@ -116,6 +116,17 @@ def predict(capture: Capture, changes: list[str]) -> Prediction:
         waits=explain_waits(counted),
         launch={key: str(value) for key, value in capture.about.launch.items()},
     )
+
+
+def _check_apart(counted: Account, changes: list[Change]) -> None:
+    """A region inside another that changes too would be saved twice."""
+    regions = counted.capture.schema.regions
+    for change in changes:
+        at = change.region.parent
+        while at is not None:
+            if any(other.region.id == at for other in changes):
+                raise BadInput(f"{change.region.name} lies inside {regions[at].name}", cure="change one of them")
+            at = regions[at].parent
 
 
 def check_prediction(
