@@ -15,6 +15,9 @@ from whet.regions.capture import load
 from whet.regions.reducer import reduce
 from whet.regions.verdict import Bracket, judge
 
+# One worker builds the programs for all of them.
+pytestmark = [pytest.mark.native_build, pytest.mark.xdist_group("regions_header")]
+
 KERNEL = """
 #ifdef PLAIN
 #define WHET_REGION(sheet, worker, region) static_cast<void>(0)
