@@ -235,6 +235,14 @@ def test_an_engine_file_is_captured_by_its_stage_times(whet, tmp_path):
     assert code == ExitCode.OK and "no verdict: no region carries a tag" in text
 
 
+def test_the_msm_engine_is_captured_by_its_own_stages(whet, tmp_path):
+    out = tmp_path / "msm.npz"
+    code, text = whet("capture", "msm", "affine", "--n", "2^8", "--repeats", "3", "--out", out)
+    assert code == ExitCode.OK and "3 repeats" in text
+    counted = account(load(out))
+    assert len(counted.rows) == 3 and all(row.roots and row.doubled == 0 for row in counted.rows)
+
+
 def test_a_prediction_is_stated_and_checked_from_the_command_line(whet, tmp_path):
     schema = tmp_path / "rich.toml"
     schema.write_text(rich_schema_text())

@@ -40,7 +40,8 @@ def render(table: Table, counted: Account) -> RenderableType:
     grid = Grid(box=None, pad_edge=False, header_style="bold")
     grid.add_column("region", no_wrap=True)
     grid.add_column("share of worker time", width=BAR_WIDTH, no_wrap=True)
-    for heading in ("", "median", "p99", "workers", "on path"):
+    along = "on path" if table.rows_are == "workers" else "middle one"
+    for heading in ("", "median", "p99", table.rows_are, along):
         grid.add_column(heading, justify="right", no_wrap=True)
     grid.add_column("", overflow="fold")
     all_time = sum(row.span for row in counted.rows) or 1
