@@ -8,6 +8,7 @@
 #include "curve/fixed_base.hpp"
 #include "curve/glv.hpp"
 #include "curve/normalise.hpp"
+#include "msm/affine/roots.hpp"
 
 namespace nb = nanobind;
 using namespace whet;
@@ -58,7 +59,7 @@ nb::tuple recover(const Scalars& x, const Flags& second, bool by_size) {
     FirstDefect defect;
     {
         nb::gil_scoped_release unlocked;
-        defect = decompress(in, wanted, by_size ? RootRule::larger : RootRule::odd, out.span());
+        defect = decompress(in, wanted, by_size ? RootRule::larger : RootRule::odd, out.span(), msm::fastest_roots());
     }
     return nb::make_tuple(out.release(), defect.index, static_cast<int>(defect.reason));
 }

@@ -1,5 +1,8 @@
 #include "curve/batch.hpp"
 
+#include <algorithm>
+#include <array>
+
 namespace whet {
 
 FirstDefect read_points(std::span<const Limbs<8>> raw, bool montgomery, bool check_curve, std::span<G1Affine> out) {
@@ -30,15 +33,31 @@ FirstDefect check_on_curve(std::span<const G1Affine> points) {
     return {};
 }
 
+void root_candidates(const Fp* values, Fp* roots, std::size_t n) {
+    static_assert((Fp::modulus[0] & 3) == 3);
+    constexpr Limbs<4> exponent = [] {
+        Limbs<4> value = shift_right(Fp::modulus, 2);
+        value[0] += 1;
+        return value;
+    }();
+    for (std::size_t i = 0; i < n; ++i) roots[i] = values[i].power(exponent);
+}
+
 FirstDefect decompress(std::span<const Fp> x, std::span<const unsigned char> second, RootRule rule,
-                       std::span<G1Affine> out) {
+                       std::span<G1Affine> out, RootBatch find_roots) {
     constexpr Limbs<4> half = shift_right(Fp::modulus, 1);
-    for (std::size_t i = 0; i < x.size(); ++i) {
-        Fp y;
-        if (!(x[i].squared() * x[i] + Bn254::b()).square_root(y)) return {i, PointDefect::no_square_root};
-        const Limbs<4> value = y.canonical();
-        const bool is_second = rule == RootRule::odd ? (value[0] & 1) != 0 : less_than(half, value);
-        out[i] = {x[i], is_second == (second[i] != 0) ? y : -y};
+    constexpr std::size_t block = 128;
+    std::array<Fp, block> squares, roots;
+    for (std::size_t start = 0; start < x.size(); start += block) {
+        const std::size_t count = std::min(block, x.size() - start);
+        for (std::size_t i = 0; i < count; ++i) squares[i] = x[start + i].squared() * x[start + i] + Bn254::b();
+        find_roots(squares.data(), roots.data(), count);
+        for (std::size_t i = 0; i < count; ++i) {
+            if (!(roots[i].squared() == squares[i])) return {start + i, PointDefect::no_square_root};
+            const Limbs<4> value = roots[i].canonical();
+            const bool is_second = rule == RootRule::odd ? (value[0] & 1) != 0 : less_than(half, value);
+            out[start + i] = {x[start + i], is_second == (second[start + i] != 0) ? roots[i] : -roots[i]};
+        }
     }
     return {};
 }
