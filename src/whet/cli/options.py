@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 
 import click
@@ -16,6 +17,13 @@ store_path = click.option(
 )
 
 
+def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+    """NaN passes every range check of click, and no range excludes infinity by itself."""
+    if not math.isfinite(value):
+        raise click.BadParameter(f"{value} is not a number to work with", ctx, parameter)
+    return value
+
+
 def _default_effect() -> float:
     from whet.cli.settings import load_settings
 
@@ -27,5 +35,6 @@ effect = click.option(
     type=click.FloatRange(0, 1, min_open=True, max_open=True),
     default=_default_effect,
     show_default="0.02, or `effect` in whet.toml",
+    callback=finite,
     help="The smallest difference that matters, as a share of the time.",
 )

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from whet.evidence.gate import Plan
     from whet.evidence.registry import Loaded
 
+
 _OPTIONS = (
     click.option("--n", metavar="SIZE", help="Short for --size n=SIZE; 2^10 is allowed."),
     click.option("--size", "sizes", multiple=True, metavar="AXIS=SIZE", help="Size of one axis; repeat per axis."),
@@ -35,6 +36,7 @@ _OPTIONS = (
         default=60.0,
         show_default=True,
         metavar="SECONDS",
+        callback=options.finite,
         help="A call that takes longer is refused as hung.",
     ),
 )

@@ -28,8 +28,8 @@ class Channel:
 
     def send(self, message: dict[str, Any]) -> None:
         body = msgspec.msgpack.encode(message)
-        self._sock.settimeout(None)
         try:
+            self._sock.settimeout(None)
             self._sock.sendall(_HEAD.pack(len(body)) + body)
         except OSError:
             raise PeerGone from None

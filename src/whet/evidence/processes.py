@@ -124,6 +124,8 @@ class Worker:
             self.close()
             return "it closed its channel and went on"
         how = f"exited with code {code}" if code >= 0 else f"died of {signal.Signals(-code).name}"
+        if self._log.closed:
+            return f"the process {how}"
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - LOG_TAIL))
         said = " ".join(self._log.read().decode(errors="replace").split())

@@ -1,0 +1,240 @@
+"""`whet check`, `ab` and `sweep` as a user meets them: the examples, exit codes, JSON, the store, what is printed."""
+
+from __future__ import annotations
+
+import json
+import os
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from whet.cli.app import invoke
+from whet.cli.growth_view import fitted_exponent
+from whet.cli.run_view import duration, exit_code
+from whet.errors import BadInput, DeviceError, ExitCode, Unsupported
+from whet.evidence.gate import Plan, Rig
+from whet.evidence.record import Gate, Outcome, Run, Verdict
+from whet.evidence.registry import load
+from whet.evidence.store import Store
+from whet.protocol import Case, parse_variant
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+WHET = Path(sys.executable).with_name("whet")
+
+
+@pytest.fixture
+def store(tmp_path, monkeypatch):
+    path = tmp_path / "runs.sqlite"
+    monkeypatch.setenv("WHET_STORE", str(path))
+    return path
+
+
+def whet(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([WHET, *words], capture_output=True, text=True, timeout=300, check=False, env=os.environ)
+
+
+def test_numpy_example_reaches_a_verdict(store):
+    done = whet("ab", str(EXAMPLES / "horner_numpy.py"), "powers", "horner", "--n", "2^12", "--quick", "--seed", "3")
+    assert done.returncode == ExitCode.OK, done.stderr
+    assert "FASTER" in done.stdout and "ship: horner" in done.stdout and "\x1b[" not in done.stdout
+    assert done.stderr == "", "no progress where nobody looks"
+    with Store.open(store) as runs:
+        run = runs.get("last")
+    assert run.seed == 3 and run.variants == ["powers", "horner"] and run.baseline == "powers"
+    assert run.command.endswith("--quick --seed 3") and f"run {run.id}" in done.stdout
+    assert {sample.variant for sample in run.samples} == {"powers", "horner"} and len(run.engine_sha256) == 64
+    assert all(gate.green and gate.full_checks >= 10 for gate in run.gates)
+    assert len({sample.seed for sample in run.samples}) == len(run.samples) / 2, "both see the same fresh seed"
+
+
+def test_numba_example_with_a_knob(store):
+    pytest.importorskip("numba")
+    words = ["numpy", "numba:lanes=4", "--n", "2^12", "--quick", "--effect", "0.3", "--json"]
+    done = whet("ab", str(EXAMPLES / "histogram_numba.py"), *words)
+    assert done.returncode in (ExitCode.OK, ExitCode.UNDECIDED), done.stderr
+    run = json.loads(done.stdout)
+    assert [gate["green"] for gate in run["gates"]] == [True] * 2
+    assert {verdict["candidate"] for verdict in run["verdicts"]} == {"numba:lanes=4"}
+
+
+def test_wrong_example_is_refused_and_its_command_fails_again(store):
+    done = whet("ab", str(EXAMPLES / "wrong_on_purpose.py"), "plain", "unrolled", "--quick")
+    assert done.returncode == ExitCode.REFUSED
+    assert "REFUSED" in done.stdout and "ship: plain" in done.stdout
+    (again,) = [line.partition("fails again: ")[2] for line in done.stdout.splitlines() if "fails again" in line]
+    assert "--size rows=1 " in again, "the smallest failing case"
+    repeated = whet(*shlex.split(again)[1:])
+    assert repeated.returncode == ExitCode.REFUSED and "wrong output" in repeated.stdout
+    (saved,) = [line.partition("evidence: ")[2] for line in done.stdout.splitlines() if "evidence:" in line]
+    assert Path(saved).is_file() and Path(saved).is_relative_to(store.parent)
+
+
+@pytest.mark.parametrize("name", ["horner_numpy", "wrong_on_purpose"])
+def test_an_example_stays_short(name):
+    code = [line for line in (EXAMPLES / f"{name}.py").read_text().splitlines() if line.strip()]
+    assert len(code) <= 40
+
+
+def test_check_goes_through_all_cases_and_variants(store, capsys):
+    assert invoke(["check", str(EXAMPLES / "horner_numpy.py"), "--json", "--seed", "4"]) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert len(told["cases"]) == 5 and told["seed"] == 4
+    assert [(gate["variant"], gate["full_checks"]) for gate in told["gates"]] == [("powers", 15), ("horner", 15)]
+
+
+def test_check_of_many_cases_names_the_smallest_that_fails(store, capsys):
+    assert invoke(["check", str(EXAMPLES / "wrong_on_purpose.py"), "--seed", "4"]) == ExitCode.REFUSED
+    out = capsys.readouterr().out
+    assert "green: plain" in out and "red: unrolled" in out and "rows=1 columns=1" in out
+
+
+def test_sweep_shows_growth_and_stores_each_point(store, capsys):
+    words = ["sweep", str(EXAMPLES / "horner_numpy.py"), "powers", "horner", "--axis", "n=2^9,2^13", "--quick"]
+    assert invoke([*words, "--effect", "0.2"]) == ExitCode.OK
+    out = capsys.readouterr().out
+    assert "n=512" in out and "n=8192" in out and "powers: time grows as elements^" in out
+    with Store.open(store) as runs:
+        assert len(list(runs.list())) == 2
+
+
+def test_sweep_of_one_variant_times_it(store, capsys):
+    words = ["sweep", str(EXAMPLES / "horner_numpy.py"), "horner", "--axis", "n=64", "--quick", "--json"]
+    assert invoke(words) == ExitCode.OK
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    assert len(run["samples"]) == 15 and run["verdicts"] == []
+
+
+def test_same_seed_same_plan_same_bytes(store, capsys):
+    """Two runs on one seed agree in inputs, order and outputs; only times differ."""
+
+    def bytes_of_run():
+        invoke(["sweep", str(EXAMPLES / "horner_numpy.py"), "--axis", "n=100", "--quick", "--seed", "9", "--json"])
+        (run,) = json.loads(capsys.readouterr().out)["runs"]
+        kept = [(s["variant"], s["round"], s["order"], s["seed"]) for s in run["samples"] if s["round"] < 10]
+        return kept, run["fixed_seed"]
+
+    assert bytes_of_run() == bytes_of_run()
+
+
+def test_a_store_that_cannot_be_opened_fails_before_anything_runs(tmp_path, monkeypatch):
+    monkeypatch.setenv("WHET_STORE", str(tmp_path))
+    done = whet("ab", str(EXAMPLES / "horner_numpy.py"), "powers", "horner", "--quick")
+    assert done.returncode == ExitCode.ENVIRONMENT and "cure:" in done.stderr and "Traceback" not in done.stderr
+
+
+ENGINE = """
+import numpy as np
+from whet.errors import BadInput, DeviceLost, Unsupported
+from whet.protocol import *
+class E(Engine):
+    name = "e"
+    def cases(self): return [Case(sizes={"n": 4})]
+    def variants(self): return [VariantSpec("a", ""), VariantSpec("b", "")]
+    def outputs(self, case): return {"y": Output((4,), "i8")}
+    def prepare(self, case, seed): return {"x": np.arange(4)}
+    def setup(self, variant, case, fixed, device):
+        SETUP
+    def run(self, variant, state, inputs, outputs):
+        outputs["y"][:] = inputs["x"]
+        RUN
+    def oracle(self, case, fixed_seed, seed, inputs): return {"y": np.arange(4)}
+"""
+
+
+def rig_of(tmp_path, setup="pass", run="pass"):
+    path = tmp_path / "engine.py"
+    path.write_text(ENGINE.replace("SETUP", setup).replace("RUN", run))
+    loaded = load(str(path))
+    return Rig(Plan(loaded.engine, loaded.ref, tuple(parse_variant(loaded.engine, v) for v in "ab"), "cpu", 1))
+
+
+@pytest.mark.parametrize(
+    "setup, run, error",
+    [
+        ("raise Unsupported('no such unit', cure='another machine')", "pass", Unsupported),
+        ("raise BadInput('n is odd', cure='even n')", "pass", BadInput),
+        ("pass", "raise DeviceLost('gone', cure='again')", DeviceError),
+    ],
+)
+def test_what_a_device_cannot_do_is_no_refusal(tmp_path, setup, run, error):
+    with rig_of(tmp_path, setup, run) as rig, pytest.raises(error):
+        rig.open(Case(sizes={"n": 4}))
+        rig.round(("x", 1), ["a", "b"], {"a": 1, "b": 1})
+
+
+def test_a_variant_that_fails_in_setup_is_red_and_the_other_goes_on(tmp_path):
+    with rig_of(tmp_path, "if variant.name == 'a': {}['missing']") as rig:
+        failed = rig.open(Case(sizes={"n": 4}))
+        assert failed["a"].reason == "raised" and "KeyError" in failed["a"].detail and rig.alive == ["b"]
+        assert rig.round(("x", 1), ["b"], {"b": 1})["b"].calls == 1
+
+
+def test_replacing_a_buffer_is_explained(tmp_path):
+    with rig_of(tmp_path, run="outputs['y'] = inputs['x'] * 1") as rig:
+        rig.open(Case(sizes={"n": 4}))
+        found = rig.round(("x", 1), ["a"], {"a": 1})["a"]
+        assert found.reason == "raised" and "cannot be replaced" in found.detail
+
+
+def test_no_process_outlives_the_rig(tmp_path):
+    """Not even one that a variant forked."""
+    with rig_of(tmp_path, "import os; os.fork() or __import__('time').sleep(600)") as rig:
+        pids = [stand.worker.pid for stand in rig.stands.values()]
+        for stand in rig.stands.values():
+            stand.worker.post("open", case={"sizes": {"n": 4}}, inputs={}, outputs={})
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.killpg(pid, 0)
+
+
+def run_with(*outcomes, green=True):
+    verdicts = [Verdict(candidate=str(i), baseline="a", outcome=said) for i, said in enumerate(outcomes)]
+    gates = [Gate(variant="a", green=green, full_checks=1, digest_checks=1)]
+    fields = dict.fromkeys(("id", "created", "engine", "engine_ref", "engine_sha256", "command", "device"), "")
+    return Run(
+        **fields,
+        case=Case(sizes={"n": 1}),
+        seed=0,
+        fixed_seed=0,
+        budget="quick",
+        baseline="a",
+        variants=["a"],
+        gates=gates,
+        samples=[],
+        verdicts=verdicts,
+        warnings=[],
+        environment={},
+        stopped="",
+        elapsed_s=0.0,
+    )
+
+
+@pytest.mark.parametrize(
+    "outcomes, fail_if_slower, green, code",
+    [
+        ([Outcome.FASTER, Outcome.SAME], True, True, ExitCode.OK),
+        ([Outcome.SLOWER], False, True, ExitCode.OK),
+        ([Outcome.SLOWER, Outcome.UNDECIDED], True, True, ExitCode.SLOWER),
+        ([Outcome.SLOWER, Outcome.UNDECIDED], False, True, ExitCode.UNDECIDED),
+        ([Outcome.SLOWER, Outcome.REFUSED], True, True, ExitCode.REFUSED),
+        ([Outcome.FASTER], False, False, ExitCode.REFUSED),
+    ],
+)
+def test_exit_codes(outcomes, fail_if_slower, green, code):
+    assert exit_code([run_with(*outcomes, green=green)], fail_if_slower=fail_if_slower) == code
+
+
+def test_fitted_exponent_and_durations():
+    assert fitted_exponent([(n, 5.0 * n**1.5) for n in (10, 100, 1000)]) == pytest.approx(1.5)
+    assert fitted_exponent([(10, 5.0)]) is None and fitted_exponent([]) is None
+    assert [duration(ns) for ns in (5, 5e3, 5e6, 5e9)] == ["5 ns", "5 us", "5 ms", "5 s"]
+
+
+def test_importing_the_evidence_layer_is_cheap():
+    heavy = "{'scipy', 'plotly', 'rich', 'numba', 'jinja2'}"
+    code = f"import sys, whet.evidence.experiment, whet.cli.ab; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
