@@ -193,6 +193,10 @@ def test_a_description_with_junk_in_it_is_refused(capture, tmp_path, tried):
         {**about, "window": [1]},
         {**about, "spans": [[5, 1]]},
         {**about, "tick_step": 0},
+        {**about, "tick_step": 2**70},
+        {**about, "total_ns": float("nan")},
+        {**about, "total_ns": -1.0},
+        {**about, "grid": {**about["grid"], "trips": 2**70}},
         {**about, "regions": ["a", "b"]},
         {**about, "region_tick_source": {"fc1": "sundial"}},
         {**about, "schema": {"name": "x", "region": []}},
@@ -207,6 +211,13 @@ def test_a_description_with_junk_in_it_is_refused(capture, tmp_path, tried):
         with pytest.raises(BadInput):
             load(tmp_path / "a.npy")
     tried("malformed inputs", len(broken))
+
+
+def test_huge_lengths_add_up_without_wrapping(launch, schema):
+    cells = launch.cells(CELL)
+    cells["exit"][:, 14] = 2**62
+    cells["ticks"][:, 14] = 2**62 - cells["entry"][:, 14]
+    assert reduce(make_capture(cells, schema, about_of(launch))).row(14).total_ticks > 2**67
 
 
 def test_a_zip_that_unpacks_to_too_much_or_holds_other_things_is_refused(tmp_path):

@@ -84,6 +84,13 @@ def test_the_acceptance_command_writes_the_published_bytes(whet, shared_data, tm
     assert json.loads(prediction.read_text())["waits"][0]["cause_worker"] == 0
 
 
+def test_the_legacy_table_without_a_total_has_no_verdict(whet, tmp_path, launch):
+    np.save(tmp_path / "b.npy", launch.legacy(11))
+    code, text = whet("reduce", "--legacy", tmp_path / "b.npy", *READ, "--csv", tmp_path / "t.csv")
+    assert code == ExitCode.REFUSED and "UNSUPPORTED: no verdict without --total-us" in text
+    assert (tmp_path / "t.csv").read_text().splitlines()[1].endswith(",,")
+
+
 def test_reduce_judges_a_good_capture_and_keeps_the_record(whet, saved, tmp_path):
     record = tmp_path / "r.json"
     asked = ["--override", "NO-GO", "--override-by", "owner", "--override-reason", "budget"]
@@ -137,7 +144,9 @@ MISTAKES = {
     ],
     "range": ["show", "b.npy", *READ, "--workers", "0-7"],
     "range beyond": ["show", "b.npy", *READ, "--workers", "0..64"],
-    "legacy without a total": ["reduce", "--legacy", "b.npy", *READ],
+    "total of nothing": ["reduce", "b.npy", *READ, "--total-us", "nan"],
+    "negative total": ["reduce", "b.npy", *READ, "--total-us", "-5"],
+    "parameter too large": ["reduce", "b.npy", *READ, "--schema", "coop-13", "--grid", "wo_split=2^80"],
     "predict nothing": ["predict", "b.npy", *READ],
     "predict and check": ["predict", "b.npy", "b.npy", *READ, "--check", "--change", "region=2 factor=2"],
     "check one": ["predict", "--check", "b.npy", *READ],

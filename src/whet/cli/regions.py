@@ -10,6 +10,7 @@ import click
 
 from whet.cli.console import console, print_json
 from whet.cli.options import as_json
+from whet.cli.output import write_text
 from whet.cli.regions_run import capture_command, tax_command
 from whet.errors import BadInput, ExitCode
 
@@ -92,17 +93,20 @@ def reduce_command(path: Path, legacy: bool, **options: Any) -> ExitCode:
 
 
 def _reduce_legacy(capture: Capture, options: dict[str, Any]) -> ExitCode:
-    from whet.regions.legacy import legacy_csv, legacy_verdict, reduce_legacy
+    from whet.regions.legacy import CALIBRATED, legacy_csv, legacy_verdict, reduce_legacy
     from whet.regions.units import percent
     from whet.regions.verdict import Thresholds, parse_thresholds
 
     rows = reduce_legacy(capture, options["total_us"])
     if options["csv_path"]:
-        options["csv_path"].write_text(legacy_csv(rows), encoding="utf-8", newline="")
+        write_text(options["csv_path"], legacy_csv(rows))
     limits = parse_thresholds(options["thresholds"]) if options["thresholds"] else Thresholds()
-    verdict = legacy_verdict(
-        rows, capture.schema, tag=_tag(capture, options["tag"]) or "k_reducible", thresholds=limits
-    )
+    tag = _tag(capture, options["tag"]) or "k_reducible"
+    if options["total_us"] is None or capture.about.tick_source != CALIBRATED:
+        click.echo(legacy_csv(rows), nl=False)
+        click.echo("\nUNSUPPORTED: no verdict without --total-us and globaltimer ticks")
+        return ExitCode.REFUSED
+    verdict = legacy_verdict(rows, capture.schema, tag=tag, thresholds=limits)
     if options["as_json"]:
         print_json({"rows": rows, "legacy_verdict": verdict})
         return ExitCode.OK
@@ -136,7 +140,7 @@ def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
             counted=counted,
         )
     if options["csv_path"]:
-        options["csv_path"].write_text(to_csv(table), encoding="utf-8", newline="")
+        write_text(options["csv_path"], to_csv(table))
     document = {"capture": capture.origin, "sha256": capture.digest, "table": table, "verdict": verdict}
     if options["record_path"]:
         _write_json(options["record_path"], document)
@@ -197,7 +201,7 @@ def _say(verdict: RegionVerdict | None) -> None:
 def _write_json(path: Path, document: Any) -> None:
     import msgspec
 
-    path.write_bytes(msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_text(path, msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
 @command.command("show")
@@ -223,9 +227,9 @@ def show_command(path: Path, **options: Any) -> None:
     table = reduce(capture, total_us=options["total_us"], counted=counted)
     if options["html"]:
         title = f"Regions of {path.name}"
-        options["html"].write_text(page(counted, table, title=title, workers=frozenset(rows)), encoding="utf-8")
+        write_text(options["html"], page(counted, table, title=title, workers=frozenset(rows)))
     if options["trace"]:
-        options["trace"].write_text(to_trace(counted), encoding="utf-8")
+        write_text(options["trace"], to_trace(counted))
     if options["as_json"]:
         print_json({"capture": capture.origin, "sha256": capture.digest, "table": table})
     elif not (options["html"] or options["trace"]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+import math
 import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
@@ -31,6 +32,7 @@ Cells = npt.NDArray[np.void]
 LaunchValue = str | int | float | bool
 MAX_CELLS = 1 << 24
 MAX_TICK = 1 << 62
+MAX_STEP = 1 << 40
 
 
 class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -85,10 +87,10 @@ def make_capture(
     for name in about.region_tick_source.values():
         tick_source(name)
     check_cells(cells, origin)
-    if about.tick_step is not None and about.tick_step < 1:
-        raise BadInput(
-            f"{origin}: tick step {about.tick_step} is not positive", cure="leave it out to have it detected"
-        )
+    if about.tick_step is not None and not 1 <= about.tick_step <= MAX_STEP:
+        raise BadInput(f"{origin}: tick step {about.tick_step} makes no sense", cure="leave it out to have it detected")
+    if about.total_ns is not None and not 0 < about.total_ns < math.inf:
+        raise BadInput(f"{origin}: a total of {about.total_ns} ns makes no sense", cure="leave it out if it is unknown")
     if about.spans and (len(about.spans) != len(cells) or any(not 0 < a <= b <= MAX_TICK for a, b in about.spans)):
         raise BadInput(f"{origin}: its row spans do not fit its rows", cure="one (first, last) pair of ticks per row")
     grid = grid or schema.grid(about.grid)

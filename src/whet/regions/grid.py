@@ -12,6 +12,7 @@ import numpy.typing as npt
 from whet.errors import BadInput
 
 MAX_WORKERS = 1 << 20
+MAX_NUMBER = (1 << 31) - 1
 
 
 class Axis(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -71,6 +72,8 @@ def make_grid(axes: Sequence[Axis], defaults: Mapping[str, int], given: Mapping[
         if name not in sizes and name not in parameters:
             known = ", ".join([*sizes, *parameters]) or "none"
             raise BadInput(f"the schema has no axis or parameter {name!r}", cure=f"known: {known}")
+        if abs(value) > MAX_NUMBER:
+            raise BadInput(f"{name}={value} is too large", cure=f"at most {MAX_NUMBER}")
         if name in sizes and value < 1:
             raise BadInput(f"grid axis {name}={value} is not a positive number", cure="give at least 1")
     grid = Grid(tuple(axes), sizes, parameters)

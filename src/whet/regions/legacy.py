@@ -62,7 +62,7 @@ def reduce_legacy(capture: Capture, total_us: float | None) -> list[LegacyRow]:
                 mean,
                 median,
                 p99,
-                int(lengths.sum()),
+                sum(lengths.tolist()),
                 median / 1000 if calibrated else None,
                 median / (total_us * 1000) if share and total_us is not None else None,
             )

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import csv
 import io
+import math
 from enum import IntEnum
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from whet.errors import BadInput
 from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
 from whet.regions.schema import Region
@@ -85,7 +87,7 @@ def states(capture: Capture, step: int) -> npt.NDArray[np.int64]:
     """(workers, regions) of `State`."""
     cells = capture.cells
     found = np.full(cells.shape, int(State.MEASURED), dtype=np.int64)
-    found[cells["ticks"] < cells["count"] * step] = State.BELOW_TICK
+    found[cells["ticks"] < cells["count"].astype(np.float64) * step] = State.BELOW_TICK
     found[cells["count"] == 0] = State.ZERO_LENGTH
     found[cells["written"] == 0] = State.NOT_RUN
     return found
@@ -95,6 +97,8 @@ def reduce(capture: Capture, *, total_us: float | None = None, counted: Account 
     """Makes the table. `total_us` is the length of the launch by a clock outside; the capture's own is the default."""
     counted = counted or account(capture)
     step = tick_step(capture)
+    if total_us is not None and not 0 < total_us < math.inf:
+        raise BadInput(f"a total of {total_us} us makes no sense", cure="give the length of the launch, or nothing")
     if total_us is None and capture.about.total_ns is not None:
         total_us = capture.about.total_ns / 1000
     ns_per_tick = tick_source(capture.about.tick_source).ns_per_tick
@@ -148,11 +152,11 @@ def _row(
         zero_length=int((mask & (kinds == State.ZERO_LENGTH)).sum()),
         below_tick=int((mask & (kinds == State.BELOW_TICK)).sum()),
         outsiders=int((~mask & (kinds != State.NOT_RUN)).sum()),
-        trips=int(cells["count"][ran].sum()),
+        trips=sum(cells["count"][ran].tolist()),
         mean_ticks=mean,
         median_ticks=median,
         p99_ticks=p99,
-        total_ticks=int(ticks.sum()),
+        total_ticks=sum(ticks.tolist()),
         median_us=median_us,
         fraction=fraction,
     )

@@ -19,13 +19,13 @@ import numpy as np
 import numpy.typing as npt
 
 from whet.errors import BadInput
+from whet.regions.grid import MAX_NUMBER
 
 Names = Mapping[str, Any]
 Evaluate = Callable[[Names], Any]
 
 MAX_LENGTH = 400
 MAX_DEPTH = 16
-MAX_NUMBER = (1 << 31) - 1
 TOKEN = re.compile(r"\s*(?:(\d+\.\.\d+)|(\d+)(?![\w.])|([A-Za-z_][A-Za-z0-9_]*)|(<=|>=|==|!=|[<>(),+-]))", re.ASCII)
 ITEM = re.compile(r"(\d{1,10})(?:\.\.(\d{1,10}))?", re.ASCII)
 COMPARE: dict[str, Callable[[Any, Any], Any]] = {
