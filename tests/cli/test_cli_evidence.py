@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 from scripted_runs import scripted_run
 from whet.cli import app, failure, probes
+from whet.cli.output import write_text
 from whet.errors import ExitCode, StoreError, WhetError
 from whet.evidence.record import Export
 from whet.evidence.store import Store
@@ -58,6 +59,29 @@ def test_report_writes_one_file(whet, stored, tmp_path):
     page = (tmp_path / "report.html").read_text()
     assert RUNS[3].id in page and RUNS[0].id in page
     assert [path.name for path in tmp_path.iterdir() if path.name.startswith(".report")] == []
+
+
+def test_a_file_is_written_whole_or_not_at_all(tmp_path, monkeypatch):
+    target = tmp_path / "report.html"
+    target.write_text("before")
+
+    def full(*_):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(Path, "replace", full)
+        with pytest.raises(WhetError, match="No space left") as caught:
+            write_text(target, "after")
+    assert caught.value.cure and target.read_text() == "before"
+    assert [path.name for path in tmp_path.iterdir()] == ["report.html"]
+    write_text(target, "after")
+    assert target.read_text() == "after"
+
+
+def test_a_terminal_without_unicode_is_no_obstacle(whet, stored):
+    for arguments in (["runs"], ["compare", RUNS[0].id, RUNS[1].id], ["report", "last", "-o", "-"], ["report", "→"]):
+        ended = whet(*arguments, PYTHONIOENCODING="ascii", LC_ALL="C")
+        assert ended.code in (0, 64) and "Traceback" not in ended.err
 
 
 def test_exports(whet, stored, tmp_path):

@@ -72,6 +72,13 @@ def test_names_of_a_run(store):
         assert caught.value.cure
 
 
+def test_a_beginning_is_no_pattern(store):
+    store.add(scripted_run(1))
+    for bad in ("%", "_", "*", "?", scripted_run(1).id.upper() + "x"):
+        with pytest.raises(BadInput):
+            store.get(bad)
+
+
 def test_an_ambiguous_beginning_names_the_candidates(store):
     first, second = (msgspec.structs.replace(scripted_run(n), id=f"abc{n}") for n in (1, 2))
     whole = msgspec.structs.replace(scripted_run(3), id="abc")
@@ -93,6 +100,7 @@ def test_the_same_run_twice_is_one_run_and_another_under_its_id_is_refused(store
     with pytest.raises(StoreError, match="other content"):
         store.add(msgspec.structs.replace(run, samples=run.samples[:-1]))
     assert store.get(run.id) == run
+    assert store.add(scripted_run(3)), "a refused run leaves no transaction open"
 
 
 def test_list_filters(store):
