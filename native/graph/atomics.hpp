@@ -74,7 +74,7 @@ inline constexpr SiteOrder kSites[static_cast<std::size_t>(Site::count_)] = {
     {"size_show", std::memory_order_seq_cst},     {"size_peek", std::memory_order_relaxed},
     {"idle_enter", std::memory_order_seq_cst},    {"idle_leave", std::memory_order_relaxed},
     {"idle_check", std::memory_order_seq_cst},    {"idle_recheck", std::memory_order_seq_cst},
-    {"ring_claim", std::memory_order_acq_rel},    {"ring_clear", std::memory_order_acq_rel},
+    {"ring_claim", std::memory_order_release},    {"ring_clear", std::memory_order_acquire},
     {"idle_ticket", std::memory_order_acquire},   {"idle_ring", std::memory_order_release},
 };
 

@@ -21,6 +21,7 @@ struct CoreShape {
     std::uint32_t window = 4;
     std::uint32_t ready_capacity = 4;
     std::uint32_t longest_run = 1;
+    std::uint32_t parts = 0;  // of the unclaimed tasks a worker claims one part; 0: twice the workers
 };
 
 template <class Seam>
@@ -30,7 +31,7 @@ class Core {
         : shape_(shape),
           table_(shape.window, shape.policy == Policy::wired),
           readiness_(table_),
-          stream_(shape.workers, shape.longest_run),
+          stream_(shape.workers, shape.longest_run, shape.parts != 0 ? shape.parts : 2 * shape.workers),
           turns_(new Turn[shape.workers]) {
         for (unsigned worker = 0; worker < shape.workers; ++worker) {
             queues_.push_back(std::make_unique<ReadyQueue<Seam>>(table_, shape.ready_capacity));
@@ -76,8 +77,12 @@ class Core {
     }
     Progress progress(std::uint32_t slot) { return static_cast<Progress>(table_.flag(slot).load(Site::flag_reclaim)); }
 
-    // wired: the slot's task, its consumers and its scope are through with it.
-    bool unreferenced(std::uint32_t slot) { return table_.wired(slot).references.load(Site::wired_reclaim) == 0; }
+    // Whether nobody can ask for the slot any more: its task and every task that uses it are below the watermark, and
+    // under `wired` all references (its own completion, its consumers, its scope) are gone.
+    bool reclaimable(std::uint32_t slot, std::uint64_t last_consumer, std::uint64_t watermark) {
+        if (last_consumer >= watermark) return false;
+        return shape_.policy != Policy::wired || table_.wired(slot).references.load(Site::wired_reclaim) == 0;
+    }
     void unpin(std::uint32_t slot) { readiness_.release(slot); }
 
     // ---- any worker ----

@@ -19,12 +19,28 @@ class HeapRing {
     std::uint64_t capacity() const { return capacity_; }
     std::uint64_t used() const { return top_ - bottom_; }
     std::uint64_t peak() const { return peak_; }
-    std::uint64_t padded(std::uint64_t bytes) const { return (bytes + align_ - 1) / align_ * align_; }
+    std::uint64_t padded(std::uint64_t bytes) const { return (bytes + align_ - 1) & ~(align_ - 1); }
 
     // Room for one block of `bytes` (padded), which never straddles the end. An empty ring starts over at its
     // beginning, so every block up to the capacity fits an empty ring.
-    bool fits(std::uint64_t bytes);
-    void* take(std::uint64_t bytes);  // after fits()
+    bool fits(std::uint64_t bytes) {
+        if (bytes == 0) return true;
+        if (bytes > capacity_) return false;
+        if (top_ == bottom_ && inside_ != 0) {
+            bottom_ = top_ += capacity_ - inside_;
+            inside_ = 0;
+        }
+        return skip(bytes) + bytes + used() <= capacity_;
+    }
+    void* take(std::uint64_t bytes) {  // after fits()
+        const std::uint64_t skipped = skip(bytes);
+        if (skipped != 0) inside_ = 0;
+        std::byte* const block = memory_ + inside_;
+        top_ += skipped + bytes;
+        inside_ += bytes;
+        if (used() > peak_) peak_ = used();
+        return block;
+    }
     std::uint64_t top() const { return top_; }
     // Everything taken before the position `top` returned is free.
     void free_to(std::uint64_t position) { bottom_ = position; }
@@ -35,11 +51,13 @@ class HeapRing {
     }
 
   private:
-    std::uint64_t start_of(std::uint64_t bytes) const;
+    // Bytes left unused at the end because the block would straddle it.
+    std::uint64_t skip(std::uint64_t bytes) const { return inside_ + bytes <= capacity_ ? 0 : capacity_ - inside_; }
 
     const std::uint64_t align_;
     const std::uint64_t capacity_;
     std::byte* memory_ = nullptr;
+    std::uint64_t inside_ = 0;  // top_ as an offset in the memory, at most the capacity
     std::uint64_t top_ = 0;
     std::uint64_t bottom_ = 0;
     std::uint64_t peak_ = 0;

@@ -53,21 +53,14 @@ void unpark_one(std::atomic<std::uint32_t>&) {}
 
 #endif
 
+std::atomic<std::uint32_t> fork_count{0};
+
 namespace {
 
-std::atomic<std::uint32_t> forks{0};
-
-struct ForkWatch {
-    ForkWatch() {
-        pthread_atfork(nullptr, nullptr, [] { forks.fetch_add(1, std::memory_order_relaxed); });
-    }
-};
+// Registered when the library is loaded, before any thread or runtime of ours exists.
+[[maybe_unused]] const int fork_watch =
+    pthread_atfork(nullptr, nullptr, [] { fork_count.fetch_add(1, std::memory_order_relaxed); });
 
 }  // namespace
-
-std::uint32_t fork_generation() {
-    static const ForkWatch watch;
-    return forks.load(std::memory_order_relaxed);
-}
 
 }  // namespace whet::graph

@@ -23,7 +23,8 @@ void unpark_all(std::atomic<std::uint32_t>& word);
 void unpark_one(std::atomic<std::uint32_t>& word);
 
 // Number of times this process image has forked: a child sees a larger number than its parent recorded.
-std::uint32_t fork_generation();
+extern std::atomic<std::uint32_t> fork_count;
+inline std::uint32_t fork_generation() { return fork_count.load(std::memory_order_relaxed); }
 
 // How long an idle thread stays awake. Threads beyond the core count give way at once.
 class Patience {

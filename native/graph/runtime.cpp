@@ -13,8 +13,14 @@ namespace {
 constexpr std::size_t kPublishEvery = 32;
 
 CoreShape shape_of(const Config& config) {
-    return {config.policy, config.wake_target,    config.workers,
-            config.window, config.ready_capacity, config.longest_run};
+    CoreShape shape;
+    shape.policy = config.policy;
+    shape.wake_target = config.wake_target;
+    shape.workers = config.workers;
+    shape.window = config.window;
+    shape.ready_capacity = config.ready_capacity;
+    shape.longest_run = config.longest_run;
+    return shape;
 }
 
 Status check(const Config& config) {
@@ -106,25 +112,28 @@ std::string Runtime::name_of(std::uint32_t name) const {
 }
 
 Status Runtime::submit(TaskSpec& task, TaskId& id) {
-    Status status = impl_->check_caller();
-    if (!status.ok()) return status;
+    Code code = impl_->check_caller();
+    if (code != Code::ok) return {code, 0, 0, {}};
     impl_->submit_trace_.begin();
-    status = impl_->submit(task, id);
+    code = impl_->submit(task, id);
     impl_->flush();
     impl_->submit_trace_.mark(Phase::submit);
-    return status;
+    return impl_->refusal(code);
 }
 
 Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted) {
     submitted = 0;
-    Status status = impl_->check_caller();
+    Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
     impl_->submit_trace_.begin();
     first = impl_->head_;
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
-        status = impl_->submit(task, id);
-        if (!status.ok()) break;
+        const Code code = impl_->submit(task, id);
+        if (code != Code::ok) {
+            status = impl_->refusal(code);
+            break;
+        }
         if (++submitted % kPublishEvery == 0) impl_->flush();
     }
     impl_->flush();
@@ -142,24 +151,24 @@ Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
 }
 
 Status Runtime::scope_begin(ScopeMode mode) {
-    Status status = impl_->check_caller();
+    Status status{impl_->check_caller(), 0, 0, {}};
     return status.ok() ? impl_->scope_begin(mode) : status;
 }
 
 Status Runtime::scope_end() {
-    Status status = impl_->check_caller();
+    Status status{impl_->check_caller(), 0, 0, {}};
     return status.ok() ? impl_->scope_end() : status;
 }
 
 std::size_t Runtime::scope_depth() const { return impl_->scopes_.size(); }
 
 Status Runtime::wait_all(std::uint64_t timeout_ns) {
-    Status status = impl_->check_caller();
+    Status status{impl_->check_caller(), 0, 0, {}};
     return status.ok() ? impl_->wait_all(timeout_ns) : status;
 }
 
 Status Runtime::wait(TaskId task, std::uint64_t timeout_ns) {
-    Status status = impl_->check_caller();
+    Status status{impl_->check_caller(), 0, 0, {}};
     return status.ok() ? impl_->wait(task, timeout_ns) : status;
 }
 

@@ -23,10 +23,12 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     explicit Impl(const Config& config);
 
     Status start();
-    Status check_caller() const;
+    // Whether this thread of this process may call now.
+    Code check_caller() const;
 
-    // submit.cpp
-    Status submit(TaskSpec& task, TaskId& id);
+    // submit.cpp. A code other than ok leaves its details in refusal_.
+    Code submit(TaskSpec& task, TaskId& id);
+    Status refusal(Code code);
     void flush();
     Status scope_begin(ScopeMode mode);
     Status scope_end();
@@ -48,6 +50,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         // consumers and this one only those that have no edge.
         std::uint64_t last_consumer = 0;
         std::uint64_t heap_top = 0;  // where the heap ring stood after this task's outputs
+        std::uint32_t chain = 0;     // tensor map: accesses to this task's outputs
         TaskId stamp = kNoTask;      // the newest task that has this one in its producer list
         std::uint32_t name = 0;
         std::uint32_t scope = 0;  // number of the scope it was submitted in, 0: none
@@ -87,7 +90,11 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t spilled_ = 0;
     std::uint64_t window_peak_ = 0;
     std::uint64_t blocked_[3] = {};  // window, heap, tensor map
-    bool poisoned_ = false;          // a producer of the task being submitted has failed
+    Status refusal_;
+    std::uint64_t spills_alive_ = 0;  // slots with arrays to free at retirement
+    bool poisoned_ = false;           // a producer of the task being submitted has failed
+    bool troubled_ = false;           // trouble_ as of this submission
+    std::vector<std::uint32_t*> chains_;
     // Only while an error waits to be collected: what failed and has left the rings.
     std::unordered_set<TaskId> failed_;
     std::vector<LostRegion> lost_;
@@ -144,10 +151,13 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     template <class Room>
     Status make_room(Code code, Room&& room);
     std::string occupancy(Code code, std::uint64_t wanted) const;
-    Status reserve(const TaskSpec& task, std::uint64_t& bytes);
-    Status check_producers(const TaskSpec& task) const;
+    Code refuse(Status status);
+    Code refuse_tensor(const TensorArg& tensor);
+    Code make_rooms(std::uint64_t bytes, std::uint32_t regions);
+    bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
     void allocate(TaskSpec& task, std::uint64_t bytes);
     void find_producers(const TaskSpec& task, TaskId id);
+    void infer_producers(const TaskSpec& task, TaskId id);
     void add_producer(TaskId producer, TaskId id, Edge::Source source);
     bool meets_lost(const TensorArg& tensor) const;
     void store_arguments(std::uint32_t slot, const TaskSpec& task);

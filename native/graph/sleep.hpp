@@ -30,6 +30,9 @@ class Sleep {
     bool sleep(std::uint64_t timeout_ns, FoundWork&& found_work) {
         const std::uint32_t ticket = ticket_.load(Site::idle_ticket);
         sleepers_.fetch_add(1, Site::idle_enter);
+        // A ring that met nobody asleep is still marked as under way; whoever read that mark and kept quiet made its
+        // work visible before, so it is found below.
+        ringing_.exchange(0, Site::ring_clear);
         const bool stay = found_work();
         if (!stay) Seam::park(ticket_, ticket, timeout_ns);
         sleepers_.fetch_sub(1, Site::idle_leave);

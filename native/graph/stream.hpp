@@ -16,8 +16,9 @@ namespace whet::graph {
 template <class Seam>
 class Stream {
   public:
-    Stream(unsigned workers, std::uint32_t longest_run)
-        : workers_(workers), longest_run_(longest_run), ranges_(new Range[workers]) {}
+    // A worker claims one part in `parts` of what is there, at most `longest_run` tasks.
+    Stream(unsigned workers, std::uint32_t longest_run, std::uint32_t parts)
+        : workers_(workers), longest_run_(longest_run), parts_(parts), ranges_(new Range[workers]) {}
 
     std::uint64_t submitted() { return head_.load(Site::head_observe); }
     std::uint64_t claimed() { return claim_.load(Site::claim_peek); }
@@ -45,8 +46,7 @@ class Stream {
             const std::uint64_t head = head_.load(Site::head_observe);
             if (next >= head) return false;
             // A fair part of what is there: short runs near the end keep the workers level.
-            const std::uint64_t part = (head - next) / (2 * workers_);
-            const std::uint64_t run = std::clamp<std::uint64_t>(part, 1, longest_run_);
+            const std::uint64_t run = std::clamp<std::uint64_t>((head - next) / parts_, 1, longest_run_);
             if (!claim_.compare_exchange(next, next + run, Site::claim_take)) continue;
             sequence = static_cast<std::uint32_t>(next);
             more = run > 1;
@@ -105,6 +105,7 @@ class Stream {
 
     const unsigned workers_;
     const std::uint32_t longest_run_;
+    const std::uint32_t parts_;
     alignas(64) typename Seam::template Atomic<std::uint64_t> head_;
     alignas(64) typename Seam::template Atomic<std::uint64_t> claim_;
     std::unique_ptr<Range[]> ranges_;

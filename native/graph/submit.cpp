@@ -10,6 +10,8 @@ namespace whet::graph {
 
 namespace {
 
+constexpr int kHelpAtOnce = 15;
+
 std::uint64_t address_of(const void* base) { return reinterpret_cast<std::uint64_t>(base); }
 
 }  // namespace
@@ -34,30 +36,36 @@ std::uint64_t Runtime::Impl::floor() const {
     return scopes_.front().begin;
 }
 
+// What a retired task leaves behind, apart from its heap bytes.
 void Runtime::Impl::retire(std::uint64_t task) {
-    Ledger& ledger = ledger_[core_.table().slot_of(task)];
-    heap_.free_to(ledger.heap_top);
-    if (ledger.fanin_spill) {
+    const std::uint32_t slot = core_.table().slot_of(task);
+    Ledger& ledger = ledger_[slot];
+    if (ledger.fanin_spill || ledger.argument_spill) {
         delete[] std::exchange(ledger.fanin_spill, nullptr);
         delete[] std::exchange(ledger.link_spill, nullptr);
+        delete[] std::exchange(ledger.argument_spill, nullptr);
+        --spills_alive_;
     }
-    if (ledger.argument_spill) delete[] std::exchange(ledger.argument_spill, nullptr);
-    if (trouble_.load(std::memory_order_relaxed) != 0 &&
-        core_.progress(core_.table().slot_of(task)) == Progress::failed) {
-        failed_.insert(task);
-    }
+    if (core_.progress(slot) == Progress::failed) failed_.insert(task);
 }
 
 // Moves the watermark over everything done and the tail over everything that nobody can ask for any more. Called on
-// demand: when a ring is full, when a scope ends, when the submitter waits, and now and then for the tensor map.
+// demand: when a ring is full, when the submitter waits, and now and then for the tensor map.
 void Runtime::Impl::reclaim() {
     watermark_ = core_.watermark(watermark_, published_);
-    const bool counted = config_.policy == Policy::wired;
-    const std::uint64_t limit = counted ? watermark_ : std::min(watermark_, floor());
+    window_peak_ = std::max(window_peak_, head_ - tail_);
+    const std::uint64_t limit = config_.policy == Policy::wired ? watermark_ : std::min(watermark_, floor());
+    const std::uint64_t before = tail_;
     while (tail_ < limit) {
         const std::uint32_t slot = core_.table().slot_of(tail_);
-        if (ledger_[slot].last_consumer >= watermark_ || (counted && !core_.unreferenced(slot))) break;
-        retire(tail_++);
+        if (!core_.reclaimable(slot, ledger_[slot].last_consumer, watermark_)) break;
+        ++tail_;
+    }
+    if (tail_ != before) {
+        heap_.free_to(ledger_[core_.table().slot_of(tail_ - 1)].heap_top);
+        if (spills_alive_ != 0 || trouble_.load(std::memory_order_relaxed) != 0) {
+            for (std::uint64_t task = before; task < tail_; ++task) retire(task);
+        }
     }
     map_.reclaim(watermark_, [this](TaskId task, std::uint64_t base, const Region& region, bool writes) {
         if (failed(task)) lost_.push_back({base, {region.begin, region.end, nullptr}, writes});
@@ -103,6 +111,8 @@ Status Runtime::Impl::make_room(Code code, Room&& room) {
         if (room()) return {};
         if (code != Code::tensormap_deadlock && pinned_for_ever(tail_)) return {code, tail_, 0, {}};
         if (config_.submitter_helps && step(0)) {
+            // A few more before looking again: each look walks the completion bytes.
+            for (int more = 0; more < kHelpAtOnce && step(0); ++more) continue;
             patience.reset();
             continue;
         }
@@ -117,52 +127,46 @@ Status Runtime::Impl::make_room(Code code, Room&& room) {
     }
 }
 
-// Makes room in all three rings before anything is changed.
-Status Runtime::Impl::reserve(const TaskSpec& task, std::uint64_t& bytes) {
-    std::uint32_t regions = 0;
-    for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out) {
-            bytes += heap_.padded(tensor.bytes);
-        } else {
-            regions += tensor.direction != Direction::nodep;
-        }
-    }
+Code Runtime::Impl::refuse(Status status) {
+    refusal_ = std::move(status);
+    return refusal_.code;
+}
+
+Status Runtime::Impl::refusal(Code code) { return code == Code::ok ? Status{} : std::exchange(refusal_, Status{}); }
+
+bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions) {
+    return head_ - tail_ < config_.window && map_.room(regions) && heap_.fits(bytes);
+}
+
+// Room in all three rings, before anything is changed.
+Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions) {
     if (bytes > heap_.capacity()) {
-        return {Code::output_too_large, head_, 0,
-                std::to_string(bytes) + " bytes wanted, heap_bytes " + std::to_string(heap_.capacity())};
+        return refuse({Code::output_too_large, head_, 0,
+                       std::to_string(bytes) + " bytes wanted, heap_bytes " + std::to_string(heap_.capacity())});
     }
-    if (!scopes_.empty() && scopes_.back().mode == ScopeMode::manual) regions = 0;
     if (regions > map_.capacity()) {
-        return {Code::tensormap_deadlock, head_, 0, occupancy(Code::tensormap_deadlock, regions)};
+        return refuse({Code::tensormap_deadlock, head_, 0, occupancy(Code::tensormap_deadlock, regions)});
     }
-    Status status;
     std::uint64_t wanted = 1;
-    if (head_ - tail_ >= config_.window) {
-        status = make_room(Code::window_deadlock, [this] { return head_ - tail_ < config_.window; });
-    }
-    if (status.ok() && !map_.room(regions)) {
+    Status status = make_room(Code::window_deadlock, [this] { return head_ - tail_ < config_.window; });
+    if (status.ok()) {
         wanted = regions;
         status = make_room(Code::tensormap_deadlock, [this, regions] { return map_.room(regions); });
     }
-    if (status.ok() && bytes != 0 && !heap_.fits(bytes)) {
+    if (status.ok()) {
         wanted = bytes;
         status = make_room(Code::heap_deadlock, [this, bytes] { return heap_.fits(bytes); });
     }
     if (!status.ok() && status.detail.empty()) status.detail = occupancy(status.code, wanted);
-    return status;
+    return status.ok() ? Code::ok : refuse(std::move(status));
 }
 
-// After reserve(): from here to the end of the submission nothing is retired.
-Status Runtime::Impl::check_producers(const TaskSpec& task) const {
-    for (const TaskId dependency : task.dependencies) {
-        if (dependency >= head_) return {Code::unknown_task, dependency, 0, {}};
+// Says what is wrong with a tensor whose owner is not in the window, or that has none though it lies in the heap.
+Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
+    if (tensor.owner == kNoTask) {
+        return refuse({Code::bad_argument, head_, 0, "memory of the output heap must come with the task that owns it"});
     }
-    for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out || tensor.owner == kNoTask) continue;
-        if (tensor.owner >= head_) return {Code::unknown_task, tensor.owner, 0, {}};
-        if (tensor.owner < tail_) return {Code::output_retired, tensor.owner, 0, {}};
-    }
-    return {};
+    return refuse({tensor.owner < tail_ ? Code::output_retired : Code::unknown_task, tensor.owner, 0, {}});
 }
 
 void Runtime::Impl::allocate(TaskSpec& task, std::uint64_t bytes) {
@@ -190,7 +194,7 @@ void Runtime::Impl::add_producer(TaskId producer, TaskId id, Edge::Source source
     if (config_.policy != Policy::wired) {
         ledger.last_consumer = id;
         // Done and nothing failed: no need to look again. The wired policy keeps the edge, it holds the reference.
-        if (producer < watermark_ && trouble_.load(std::memory_order_relaxed) == 0) return;
+        if (producer < watermark_ && !troubled_) return;
     }
     producers_.push_back(slot);
 }
@@ -206,62 +210,102 @@ bool Runtime::Impl::meets_lost(const TensorArg& tensor) const {
 void Runtime::Impl::find_producers(const TaskSpec& task, TaskId id) {
     producers_.clear();
     poisoned_ = false;
+    troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
     for (const TaskId dependency : task.dependencies) add_producer(dependency, id, Edge::Source::given);
     if (task.tensors.empty()) return;
-    const bool trouble = trouble_.load(std::memory_order_relaxed) != 0;
-    const bool manual = !scopes_.empty() && scopes_.back().mode == ScopeMode::manual;
-    for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out) continue;
-        if (tensor.owner != kNoTask) {
-            // No edge in a manual scope, but the memory is in use until this task is done.
-            if (manual) ledger_[core_.table().slot_of(tensor.owner)].last_consumer = id;
-            if (!manual) add_producer(tensor.owner, id, Edge::Source::owner);
-        }
-        if (manual || tensor.direction == Direction::nodep || tensor.region.begin == tensor.region.end) continue;
-        if (trouble) poisoned_ = poisoned_ || meets_lost(tensor);
-        map_.lookup(address_of(tensor.base), tensor.region, tensor.direction != Direction::in, trouble,
-                    [this, id](TaskId found) { add_producer(found, id, Edge::Source::data); });
+    if (scopes_.empty() || scopes_.back().mode == ScopeMode::automatic) {
+        infer_producers(task, id);
+        return;
     }
-    if (manual) return;
+    // No edges in a manual scope, but the memory is in use until this task is done.
     for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out || tensor.direction == Direction::nodep) continue;
-        if (tensor.region.begin == tensor.region.end) continue;
-        map_.insert(address_of(tensor.base), tensor.region, tensor.direction != Direction::in, id);
+        if (tensor.direction == Direction::out || tensor.owner == kNoTask) continue;
+        ledger_[core_.table().slot_of(tensor.owner)].last_consumer = id;
+    }
+}
+
+// First all conflicts, then all entries: a task does not depend on itself.
+void Runtime::Impl::infer_producers(const TaskSpec& task, TaskId id) {
+    const auto found = [this, id](TaskId producer) { add_producer(producer, id, Edge::Source::data); };
+    chains_.clear();
+    for (const TensorArg& tensor : task.tensors) {
+        std::uint32_t* chain = nullptr;
+        if (tensor.direction != Direction::out) {
+            const bool owned = tensor.owner != kNoTask;
+            if (owned) add_producer(tensor.owner, id, Edge::Source::owner);
+            if (tensor.direction != Direction::nodep && tensor.region.begin != tensor.region.end) {
+                const std::uint64_t base = address_of(tensor.base);
+                if (troubled_) poisoned_ = poisoned_ || meets_lost(tensor);
+                chain = owned ? &ledger_[core_.table().slot_of(tensor.owner)].chain : &map_.chain_of(base);
+                map_.lookup(*chain, base, tensor.region, tensor.direction != Direction::in, troubled_, found);
+            }
+        }
+        chains_.push_back(chain);
+    }
+    for (std::size_t index = 0; index < chains_.size(); ++index) {
+        if (!chains_[index]) continue;
+        const TensorArg& tensor = task.tensors[index];
+        map_.insert(*chains_[index], address_of(tensor.base), tensor.region, tensor.direction != Direction::in, id);
     }
 }
 
 void Runtime::Impl::store_arguments(std::uint32_t slot, const TaskSpec& task) {
     const std::size_t count = task.tensors.size() + task.scalars.size();
     void** words = arguments_.get() + static_cast<std::size_t>(slot) * kInlineArguments;
-    if (count > kInlineArguments) words = ledger_[slot].argument_spill = new void*[count];
+    if (count > kInlineArguments) {
+        words = ledger_[slot].argument_spill = new void*[count];
+        spills_alive_ += ledger_[slot].fanin_spill == nullptr;
+    }
     auto& own = core_.table()[slot];
     own.arguments.set(words);
     own.tensor_count.set(static_cast<std::uint16_t>(task.tensors.size()));
     for (const TensorArg& tensor : task.tensors) {
         *words++ = tensor.base ? static_cast<std::byte*>(tensor.base) + tensor.region.begin : nullptr;
     }
-    if (!task.scalars.empty()) std::memcpy(words, task.scalars.data(), task.scalars.size_bytes());
+    for (const std::uint64_t scalar : task.scalars) std::memcpy(words++, &scalar, sizeof scalar);
 }
 
-Status Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
-    if (task.tensors.size() > 0xffff) return {Code::too_many_tensors, head_, 0, {}};
+Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
+    const bool manual = !scopes_.empty() && scopes_.back().mode == ScopeMode::manual;
     std::uint64_t bytes = 0;
-    Status status = reserve(task, bytes);
-    if (status.ok()) status = check_producers(task);
-    if (!status.ok()) return status;
+    std::uint32_t regions = 0;
+    for (const TensorArg& tensor : task.tensors) {
+        if (tensor.direction == Direction::out) {
+            bytes += heap_.padded(tensor.bytes);
+        } else {
+            ++regions;
+        }
+    }
+    if (manual) regions = 0;
+    if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, head_, 0, {}});
+    if (!has_rooms(bytes, regions)) {
+        const Code code = make_rooms(bytes, regions);
+        if (code != Code::ok) return code;
+    }
+    // From here to the end nothing is retired.
+    for (const TaskId dependency : task.dependencies) {
+        if (dependency >= head_) return refuse({Code::unknown_task, dependency, 0, {}});
+    }
+    for (const TensorArg& tensor : task.tensors) {
+        if (tensor.direction == Direction::out) continue;
+        const bool wrong = tensor.owner == kNoTask ? heap_.owns(tensor.base) : tensor.owner - tail_ >= head_ - tail_;
+        if (wrong) return refuse_tensor(tensor);
+    }
     id = head_;
-    if (!task.tensors.empty()) allocate(task, bytes);
+    if (bytes != 0) allocate(task, bytes);
     find_producers(task, id);
     const std::uint32_t slot = core_.table().slot_of(id);
     Ledger& ledger = ledger_[slot];
     ledger.last_consumer = id;
     ledger.heap_top = heap_.top();
+    ledger.chain = map_.no_chain();
     ledger.name = task.name;
     ledger.scope = scopes_.empty() ? 0 : scopes_.back().number;
     const auto count = static_cast<std::uint32_t>(producers_.size());
     if (config_.wake_target == WakeTarget::first) std::reverse(producers_.begin(), producers_.end());
     if (count > kInlineFanin) {
         ++spilled_;
+        ++spills_alive_;
         ledger.fanin_spill = new std::uint32_t[count];
         std::copy(producers_.begin(), producers_.end(), ledger.fanin_spill);
         if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[count];
@@ -276,9 +320,8 @@ Status Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     if (pinned) scopes_.back().tasks.push_back(id);
     core_.prepare(slot, producers_.data(), count, poisoned_, pinned);
     ++head_;
-    window_peak_ = std::max(window_peak_, head_ - tail_);
     if (head_ % kReclaimEvery == 0 && map_.used() != 0) reclaim();
-    return {};
+    return Code::ok;
 }
 
 void Runtime::Impl::flush() {

@@ -22,7 +22,7 @@ class TensorMap {
 
     std::uint32_t capacity() const { return capacity_; }
     std::uint32_t used() const { return head_ - tail_; }
-    std::uint32_t peak() const { return peak_; }
+    std::uint32_t peak() const { return std::max(peak_, used()); }
     bool room(std::uint32_t entries) const { return used() + entries <= capacity_; }
     std::uint64_t steps() const { return steps_; }  // entries looked at, for profiling
 
@@ -30,6 +30,7 @@ class TensorMap {
     template <class Lost>
     void reclaim(std::uint64_t watermark, Lost&& lost) {
         watermark_ = watermark;
+        peak_ = peak();
         while (tail_ != head_) {
             const Entry& entry = at(tail_);
             if (!entry.dead && entry.task >= watermark) break;
@@ -38,42 +39,65 @@ class TensorMap {
         }
     }
 
+    // Where a buffer's chain begins. A buffer that always comes with the task that made it may keep the link there
+    // instead, initialised to no_chain(); then nothing is hashed.
+    std::uint32_t& chain_of(std::uint64_t base) { return buffer_heads_[mix(base) >> 20 & (buckets_ - 1)]; }
+    std::uint32_t no_chain() const { return head_ - capacity_ - 1; }
+
     // Calls found(task) for every live task that conflicts with the access: writers, and for a write readers as well.
     // A write that covers an entry replaces it, so insert() must follow. With `done_too`, tasks below the watermark
     // that are still in the ring count as live.
     template <class Found>
-    void lookup(std::uint64_t base, const Region& region, bool writes, bool done_too, Found&& found) {
-        const std::uint32_t newest = newest_of(base);
-        if (newest == kNone) return;
-        const Entry& summary = at(newest);
+    void lookup(std::uint32_t& chain, std::uint64_t base, const Region& region, bool writes, bool done_too,
+                Found&& found) {
         const std::uint64_t floor = done_too ? 0 : watermark_;
-        if (summary.task < floor) return;
-        if (!summary.indexed || done_too) {
-            walk_buffer(base, region, writes, floor, found);
-            return;
-        }
-        const std::uint32_t levels = writes ? summary.write_levels | summary.read_levels : summary.write_levels;
-        std::uint64_t probes = 0;
-        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
-            const unsigned level = level_of_bit(rest);
-            probes += ((region.end - 1) >> level) - (region.begin >> level) + 2;
-        }
-        if (probes > std::min<std::uint32_t>(summary.count, used())) {
-            walk_buffer(base, region, writes, floor, found);
-            return;
-        }
-        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
-            const unsigned level = level_of_bit(rest);
-            const std::uint64_t last = (region.end - 1) >> level;
-            // An entry is listed under the chunk it begins in and the next one, so the chunk before is not needed.
-            for (std::uint64_t chunk = region.begin >> level; chunk <= last; ++chunk) {
-                walk_chunk(base, level, chunk, region, writes, floor, found);
+        for (std::uint32_t* link = &chain; alive(*link);) {
+            Entry& entry = at(*link);
+            const bool last = entry.next_of_buffer == *link;
+            if (entry.base == base) {
+                // The newest entry of the buffer comes first and knows whether the buffer is indexed.
+                if (entry.indexed && !done_too) {
+                    lookup_indexed(chain, entry, region, writes, floor, found);
+                    return;
+                }
+                if (!entry.dead && entry.task >= floor) meet(entry, region, writes, found);
+                if (entry.dead && !entry.indexed && (!last || link == &chain)) {
+                    *link = last ? no_chain() : entry.next_of_buffer;
+                    if (last) return;
+                    continue;
+                }
             }
+            if (last) return;
+            link = &entry.next_of_buffer;
         }
     }
 
     // After room(1). A strided view is copied.
-    void insert(std::uint64_t base, const Region& region, bool writes, std::uint64_t task);
+    void insert(std::uint32_t& chain, std::uint64_t base, const Region& region, bool writes, std::uint64_t task) {
+        const std::uint32_t newest = newest_of(chain, base);
+        std::uint32_t count = 1;
+        if (newest != kNone && at(newest).task >= watermark_) {
+            count += at(newest).count;
+            if (at(newest).indexed || count >= kIndexFrom) {
+                insert_indexed(chain, newest, base, region, writes, task);
+                return;
+            }
+        }
+        const std::uint32_t position = head_++;
+        Entry& own = at(position);
+        own.base = base;
+        own.begin = region.begin;
+        own.end = region.end;
+        own.task = task;
+        own.next_of_buffer = alive(chain) && chain != position ? chain : position;
+        own.count = static_cast<std::uint16_t>(count);
+        own.indexed = false;
+        own.writes = writes;
+        own.dead = false;
+        own.strided = region.view != nullptr;
+        if (region.view) keep_view(position, *region.view);
+        chain = position;
+    }
 
   private:
     static constexpr std::uint32_t kNone = 0xffffffff;  // as a result; in a link the end is the entry's own position
@@ -118,13 +142,12 @@ class TensorMap {
         value *= 0x9e3779b97f4a7c15;
         return value ^ (value >> 29);
     }
-    std::uint32_t& buffer_head(std::uint64_t base) { return buffer_heads_[mix(base) >> 20 & (buckets_ - 1)]; }
     std::uint64_t& chunk_head(std::uint64_t base, unsigned level, std::uint64_t chunk) {
         return chunk_heads_[mix(mix(base) + chunk * 64 + level) >> 20 & (buckets_ - 1)];
     }
 
-    std::uint32_t newest_of(std::uint64_t base) {
-        for (std::uint32_t position = buffer_head(base); alive(position);) {
+    std::uint32_t newest_of(std::uint32_t chain, std::uint64_t base) {
+        for (std::uint32_t position = chain; alive(position);) {
             const Entry& entry = at(position);
             if (entry.base == base) return position;
             if (entry.next_of_buffer == position) break;
@@ -143,23 +166,40 @@ class TensorMap {
         if (writes && meeting == Overlap::covered) entry.dead = true;
     }
 
-    // Dead entries leave the chain as the walk comes by, except the first, which carries the buffer's summary.
     template <class Found>
-    void walk_buffer(std::uint64_t base, const Region& region, bool writes, std::uint64_t floor, Found&& found) {
-        bool newest = true;
-        for (std::uint32_t* link = &buffer_head(base); alive(*link);) {
-            Entry& entry = at(*link);
-            const bool last = entry.next_of_buffer == *link;
-            if (entry.base == base) {
-                if (!entry.dead && entry.task >= floor) meet(entry, region, writes, found);
-                if (entry.dead && !newest && !last) {
-                    *link = entry.next_of_buffer;
-                    continue;
-                }
-                newest = false;
+    void lookup_indexed(std::uint32_t chain, const Entry& summary, const Region& region, bool writes,
+                        std::uint64_t floor, Found&& found) {
+        const std::uint64_t base = summary.base;
+        if (summary.task < floor) return;
+        const std::uint32_t levels = writes ? summary.write_levels | summary.read_levels : summary.write_levels;
+        std::uint64_t probes = 0;
+        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
+            const unsigned level = level_of_bit(rest);
+            probes += ((region.end - 1) >> level) - (region.begin >> level) + 2;
+        }
+        if (probes > std::min<std::uint32_t>(summary.count, used())) {
+            walk_buffer(chain, base, region, writes, floor, found);
+            return;
+        }
+        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
+            const unsigned level = level_of_bit(rest);
+            const std::uint64_t last = (region.end - 1) >> level;
+            // An entry is listed under the chunk it begins in and the next one, so the chunk before is not needed.
+            for (std::uint64_t chunk = region.begin >> level; chunk <= last; ++chunk) {
+                walk_chunk(base, level, chunk, region, writes, floor, found);
             }
-            if (last) return;
-            link = &entry.next_of_buffer;
+        }
+    }
+
+    // All entries of an indexed buffer, for a region that would need more probes than there are entries.
+    template <class Found>
+    void walk_buffer(std::uint32_t chain, std::uint64_t base, const Region& region, bool writes, std::uint64_t floor,
+                     Found&& found) {
+        for (std::uint32_t position = chain; alive(position);) {
+            Entry& entry = at(position);
+            if (entry.base == base && !entry.dead && entry.task >= floor) meet(entry, region, writes, found);
+            if (entry.next_of_buffer == position) return;
+            position = entry.next_of_buffer;
         }
     }
 
@@ -183,8 +223,8 @@ class TensorMap {
 
     // Calls visit(position, entry) for the live entries of a buffer, newest first.
     template <class Visit>
-    void each_live(std::uint64_t base, Visit&& visit) {
-        for (std::uint32_t position = buffer_head(base); alive(position);) {
+    void each_live(std::uint32_t chain, std::uint64_t base, Visit&& visit) {
+        for (std::uint32_t position = chain; alive(position);) {
             Entry& entry = at(position);
             if (entry.base == base && !entry.dead && entry.task >= watermark_) visit(position, entry);
             if (entry.next_of_buffer == position) return;
@@ -192,8 +232,11 @@ class TensorMap {
         }
     }
 
-    void append(const Entry& entry, const View* view);
-    void index_buffer(std::uint64_t base);
+    void append(std::uint32_t& chain, const Entry& entry, const View* view);
+    void index_buffer(std::uint32_t& chain, std::uint64_t base);
+    void insert_indexed(std::uint32_t& chain, std::uint32_t newest, std::uint64_t base, const Region& region,
+                        bool writes, std::uint64_t task);
+    void keep_view(std::uint32_t position, const View& view);
 
     const std::uint32_t capacity_;
     const std::uint64_t buckets_;

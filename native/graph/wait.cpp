@@ -193,7 +193,7 @@ Totals Runtime::Impl::totals() const {
 Peaks Runtime::Impl::peaks() const {
     Peaks peaks{};
     peaks.window_now = head_ - tail_;
-    peaks.window_peak = window_peak_;
+    peaks.window_peak = std::max(window_peak_, head_ - tail_);
     peaks.window_capacity = config_.window;
     peaks.heap_now = heap_.used();
     peaks.heap_peak = heap_.peak();

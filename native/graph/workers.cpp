@@ -17,11 +17,10 @@ constexpr std::uint64_t kPollNs = 100'000;
 
 }  // namespace
 
-Status Runtime::Impl::check_caller() const {
-    if (born_ != fork_generation()) return {Code::forked, 0, 0, {}};
-    if (inside == this) return {Code::nested_submit, 0, 0, {}};
-    if (shut_down_) return {Code::shut_down, 0, 0, {}};
-    return {};
+Code Runtime::Impl::check_caller() const {
+    if (born_ != fork_generation()) return Code::forked;
+    if (inside == this) return Code::nested_submit;
+    return shut_down_ ? Code::shut_down : Code::ok;
 }
 
 // The task that a slot holds, given that the slot is in use: the only number below `head` within one window.
