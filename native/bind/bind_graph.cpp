@@ -6,9 +6,11 @@
 namespace nb = nanobind;
 
 void bind_graph_replay(nb::module_& m);
+void bind_graph_runtime(nb::module_& m);
 
 void bind_graph(nb::module_& m) {
     bind_graph_replay(m);
+    bind_graph_runtime(m);
     nb::list table;
     for (const whet::graph::Kernel& kernel : whet::graph::kernels()) {
         table.append(

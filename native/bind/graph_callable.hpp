@@ -1,7 +1,9 @@
 // Python callables as task bodies, and the signals of the interpreter while a thread is away in the core.
 #pragma once
 
+#include <cxxabi.h>
 #include <nanobind/nanobind.h>
+#include <unistd.h>
 
 #include <chrono>
 
@@ -20,6 +22,25 @@ inline nb::object take_exception() {
     return nb::steal<nb::object>(value);
 }
 
+inline bool is_finalizing() {
+#if PY_VERSION_HEX >= 0x030d0000
+    return Py_IsFinalizing();
+#else
+    return _Py_IsFinalizing();
+#endif
+}
+
+// Runs a body that needs the interpreter. A thread that comes for the lock while the interpreter ends would be unwound
+// by it through frames that cannot be left; it is held here instead until the process is gone.
+template <class Call>
+int hold_at_exit(Call&& call) {
+    try {
+        if (!is_finalizing()) return call();
+    } catch (const abi::__forced_unwind&) {
+    }
+    for (;;) pause();
+}
+
 // Lets Python handle Ctrl-C while the calling thread has the lock released. Asking costs a clock read; the lock is
 // taken at most every 20 ms. After a handler raised, `raised` holds its exception.
 class Signals {
@@ -32,6 +53,11 @@ class Signals {
         if (PyErr_CheckSignals() == 0) return false;
         raised = take_exception();
         return true;
+    }
+    void raise() const {
+        if (!raised.is_valid()) return;
+        PyErr_SetObject(reinterpret_cast<PyObject*>(Py_TYPE(raised.ptr())), raised.ptr());
+        throw nb::python_error();
     }
     nb::object raised;
 

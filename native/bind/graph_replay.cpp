@@ -28,18 +28,20 @@ struct Row {
     nb::object* failure;
 
     static int call(void* const*, const std::uint64_t* scalars, void* user) {
-        const nb::gil_scoped_acquire lock;
-        auto& row = *static_cast<Row*>(user);
-        PyObject* const number = PyLong_FromUnsignedLongLong(scalars[0]);
-        PyObject* const result = number ? PyObject_CallOneArg(row.callable.ptr(), number) : nullptr;
-        Py_XDECREF(number);
-        if (result) {
-            Py_DECREF(result);
-            return 0;
-        }
-        nb::object error = whet::bind::take_exception();
-        if (!row.failure->is_valid()) *row.failure = std::move(error);
-        return 1;
+        return whet::bind::hold_at_exit([=] {
+            const nb::gil_scoped_acquire lock;
+            auto& row = *static_cast<Row*>(user);
+            PyObject* const number = PyLong_FromUnsignedLongLong(scalars[0]);
+            PyObject* const result = number ? PyObject_CallOneArg(row.callable.ptr(), number) : nullptr;
+            Py_XDECREF(number);
+            if (result) {
+                Py_DECREF(result);
+                return 0;
+            }
+            nb::object error = whet::bind::take_exception();
+            if (!row.failure->is_valid()) *row.failure = std::move(error);
+            return 1;
+        });
     }
 };
 

@@ -1,1 +1,52 @@
-"""A task-graph runtime: readiness by polling completion bytes."""
+"""A task-graph runtime: dependencies from the data, readiness by polling completion bytes.
+
+`Runtime` takes tasks while earlier ones run; `Graph` takes arrays, is built once and replayed many times.
+"""
+
+from whet.graph.batch import Batch
+from whet.graph.bodies import NUMBA_SIGNATURE, SIGNATURE, NativeBody, kernel, load
+from whet.graph.built import Graph, Replay, hardware_workers
+from whet.graph.errors import (
+    GraphClosed,
+    GraphCycle,
+    GraphDeadlock,
+    GraphError,
+    GraphForked,
+    GraphStalled,
+    GraphTimeout,
+    KernelNotFound,
+    OutputRetired,
+    TaskFailed,
+)
+from whet.graph.runtime import POLICIES, Runtime, Task
+from whet.graph.tensors import In, InOut, NoDep, Out, OutExisting
+
+__all__ = [
+    "NUMBA_SIGNATURE",
+    "POLICIES",
+    "SIGNATURE",
+    "Batch",
+    "Graph",
+    "GraphClosed",
+    "GraphCycle",
+    "GraphDeadlock",
+    "GraphError",
+    "GraphForked",
+    "GraphStalled",
+    "GraphTimeout",
+    "In",
+    "InOut",
+    "KernelNotFound",
+    "NativeBody",
+    "NoDep",
+    "Out",
+    "OutExisting",
+    "OutputRetired",
+    "Replay",
+    "Runtime",
+    "Task",
+    "TaskFailed",
+    "hardware_workers",
+    "kernel",
+    "load",
+]

@@ -1,0 +1,177 @@
+#include "graph_batch.hpp"
+
+namespace whet::bind {
+
+using namespace whet::graph;
+
+namespace {
+
+constexpr std::size_t kAskEvery = 256;  // tasks between two looks at the signals
+constexpr std::size_t kGroup = 64;      // tasks handed over in one call when their arguments are known beforehand
+
+template <class Array>
+Array take(const nb::dict& given, const char* name) {
+    return nb::cast<Array>(given[name]);
+}
+
+}  // namespace
+
+Batch::Batch(const nb::dict& given)
+    : manual_(take<bool>(given, "manual")),
+      with_tensors_(take<bool>(given, "with_tensors")),
+      with_dependencies_(take<bool>(given, "with_dependencies")),
+      kinds_(take<Flat<const std::uint16_t>>(given, "kind")),
+      accesses_(take<Accesses>(given, "accesses")),
+      access_start_(take<Flat<const std::int64_t>>(given, "access_start")),
+      buffer_base_(take<Flat<std::uint64_t>>(given, "buffer_base")),
+      buffer_bytes_(take<Flat<const std::int64_t>>(given, "buffer_bytes")),
+      buffer_creator_(take<Flat<const std::int64_t>>(given, "buffer_creator")),
+      dependency_start_(take<Flat<const std::int64_t>>(given, "dependency_start")),
+      dependencies_(take<Flat<const std::int64_t>>(given, "dependencies")),
+      scalars_(take<Flat<const std::uint64_t>>(given, "scalars")),
+      scalar_start_(take<Flat<const std::int64_t>>(given, "scalar_start")),
+      opens_(take<Flat<const std::int8_t>>(given, "scope_open")),
+      closes_(take<Flat<const std::int8_t>>(given, "scope_close")) {
+    tasks_ = kinds_.shape(0);
+    for (nb::handle entry : nb::cast<nb::list>(given["bodies"])) {
+        const auto row = nb::cast<nb::tuple>(entry);  // (address, user, built in, name)
+        const auto address = nb::cast<std::uintptr_t>(row[0]);
+        const Kind kind = !address ? Kind::barrier : nb::cast<bool>(row[2]) ? Kind::kernel : Kind::native;
+        table_.push_back({reinterpret_cast<Body>(address), reinterpret_cast<void*>(nb::cast<std::uintptr_t>(row[1])),
+                          kind, nb::cast<std::uint32_t>(row[3])});
+    }
+}
+
+// A task without scalars of its own gets its number in the batch.
+void Batch::fill(TaskSpec& spec, std::size_t index, std::uint64_t& number) const {
+    const Row& row = table_[kinds_(index)];
+    spec.body = row.body;
+    spec.user = row.user;
+    spec.kind = row.kind;
+    spec.name = row.name;
+    number = index;
+    if (scalar_start_.shape(0) != 0) {
+        const auto from = static_cast<std::size_t>(scalar_start_(index));
+        spec.scalars = {scalars_.data() + from, static_cast<std::size_t>(scalar_start_(index + 1)) - from};
+    } else {
+        spec.scalars = {&number, 1};
+    }
+}
+
+Status Batch::move_scopes(Runtime& runtime, std::size_t index) {
+    if (!has_scopes()) return {};
+    for (int i = 0; i < closes_(index); ++i) {
+        if (Status status = runtime.scope_end(); !status.ok()) return status;
+    }
+    for (int i = 0; i < opens_(index); ++i) {
+        if (Status status = runtime.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic); !status.ok()) {
+            return status;
+        }
+    }
+    return {};
+}
+
+Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted) {
+    const std::size_t depth = runtime.scope_depth();
+    Status status;
+    if (!with_tensors_) {
+        status = submit_given(runtime, interrupted);
+    } else {
+        std::vector<TaskId> ids(tasks_, kNoTask);
+        std::vector<TensorArg> tensors;
+        std::vector<View> views;
+        std::vector<TaskId> before;
+        for (std::size_t i = 0; i < tasks_ && status.ok(); ++i) {
+            if (i % kAskEvery == 0 && interrupted()) break;
+            status = move_scopes(runtime, i);
+            if (!status.ok()) break;
+            const auto from = static_cast<std::size_t>(access_start_(i));
+            const auto count = static_cast<std::size_t>(access_start_(i + 1)) - from;
+            tensors.assign(count, {});
+            views.resize(std::max(views.size(), count));
+            for (std::size_t a = 0; a < count; ++a) {
+                const std::int64_t* access = accesses_.data() + (from + a) * columns;
+                const auto which = static_cast<std::size_t>(access[buffer]);
+                TensorArg& tensor = tensors[a];
+                tensor.direction = static_cast<Direction>(access[direction]);
+                if (tensor.direction == Direction::out) {
+                    tensor.bytes = static_cast<std::uint64_t>(buffer_bytes_(which));
+                    continue;
+                }
+                tensor.base = reinterpret_cast<void*>(buffer_base_(which));
+                if (buffer_creator_(which) >= 0) tensor.owner = ids[static_cast<std::size_t>(buffer_creator_(which))];
+                const auto begin = static_cast<std::uint64_t>(access[offset]);
+                if (access[rows] == 1) {
+                    tensor.region = {begin, begin + static_cast<std::uint64_t>(access[row_bytes]), nullptr};
+                } else {
+                    const std::int64_t shape[] = {access[rows], access[row_bytes]};
+                    const std::int64_t strides[] = {access[stride], 1};
+                    make_region(begin, 1, 2, shape, strides, views[a], tensor.region);
+                }
+            }
+            TaskSpec spec;
+            std::uint64_t number = 0;
+            fill(spec, i, number);
+            spec.tensors = tensors;
+            if (with_dependencies_) {
+                before.clear();
+                for (std::int64_t d = dependency_start_(i); d < dependency_start_(i + 1); ++d) {
+                    before.push_back(ids[static_cast<std::size_t>(dependencies_(static_cast<std::size_t>(d)))]);
+                }
+                spec.dependencies = before;
+            }
+            status = runtime.submit(spec, ids[i]);
+            for (std::size_t a = 0; a < count; ++a) {
+                if (tensors[a].direction != Direction::out) continue;
+                const auto which = static_cast<std::size_t>(accesses_.data()[(from + a) * columns + buffer]);
+                buffer_base_(which) = reinterpret_cast<std::uint64_t>(tensors[a].base);
+            }
+        }
+    }
+    while (runtime.scope_depth() > depth) {
+        Status ended = runtime.scope_end();
+        if (status.ok()) status = std::move(ended);
+    }
+    return status;
+}
+
+// Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does.
+Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interrupted) {
+    const TaskId base = runtime.next_id();
+    std::vector<TaskSpec> specs(kGroup);
+    std::vector<std::uint64_t> numbers(kGroup);
+    std::vector<TaskId> before;
+    std::vector<std::size_t> from;
+    for (std::size_t i = 0; i < tasks_;) {
+        if (i / kGroup % (kAskEvery / kGroup) == 0 && interrupted()) break;
+        Status status = move_scopes(runtime, i);
+        if (!status.ok()) return status;
+        std::size_t count = 0;
+        before.clear();
+        from.clear();
+        do {
+            specs[count] = {};
+            fill(specs[count], i + count, numbers[count]);
+            from.push_back(before.size());
+            if (with_dependencies_) {
+                for (std::int64_t d = dependency_start_(i + count); d < dependency_start_(i + count + 1); ++d) {
+                    before.push_back(base + static_cast<TaskId>(dependencies_(static_cast<std::size_t>(d))));
+                }
+            }
+            ++count;
+        } while (count < kGroup && i + count < tasks_ &&
+                 (!has_scopes() || (opens_(i + count) == 0 && closes_(i + count) == 0)));
+        from.push_back(before.size());
+        for (std::size_t k = 0; k < count; ++k) {
+            specs[k].dependencies = {before.data() + from[k], from[k + 1] - from[k]};
+        }
+        TaskId first = 0;
+        std::size_t submitted = 0;
+        status = runtime.submit_many({specs.data(), count}, first, submitted);
+        if (!status.ok()) return status;
+        i += count;
+    }
+    return {};
+}
+
+}  // namespace whet::bind

@@ -1,0 +1,323 @@
+// whet._native.graph.Runtime: one call per task, one call per batch, and what there is to see.
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/pair.h>
+#include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
+
+#include <optional>
+
+#include "graph/runtime.hpp"
+#include "graph_batch.hpp"
+#include "graph_callable.hpp"
+
+namespace nb = nanobind;
+using namespace nb::literals;
+using namespace whet::graph;
+
+namespace whet::bind {
+
+namespace {
+
+PyObject* status_error = nullptr;
+
+// A Python task: an object whose call runs it and answers whether it went well. The submission owns one reference,
+// which the body or the cancellation gives back.
+int run_callable(void* const*, const std::uint64_t*, void* user) {
+    return hold_at_exit([user] {
+        const nb::gil_scoped_acquire lock;
+        const nb::object task = nb::steal<nb::object>(static_cast<PyObject*>(user));
+        const nb::object went_well = nb::steal<nb::object>(PyObject_CallNoArgs(task.ptr()));
+        if (!went_well.is_valid()) {
+            PyErr_WriteUnraisable(task.ptr());
+            return 1;
+        }
+        return went_well.is(Py_True) ? 0 : 1;
+    });
+}
+
+void drop_callable(void* user, Kind kind) {
+    if (kind != Kind::callable || is_finalizing()) return;
+    const nb::gil_scoped_acquire lock;
+    Py_DECREF(static_cast<PyObject*>(user));
+}
+
+std::uint64_t whole(nb::handle number) { return nb::cast<std::uint64_t>(number); }
+
+// (base, offset, item bytes, shape, strides, direction, owner or None, bytes to allocate)
+struct Argument {
+    TensorArg tensor;
+    View view;
+
+    explicit Argument(nb::handle given) {
+        const auto fields = nb::cast<nb::tuple>(given);
+        const auto shape = nb::cast<std::vector<std::int64_t>>(fields[3]);
+        const auto strides = nb::cast<std::vector<std::int64_t>>(fields[4]);
+        tensor.base = reinterpret_cast<void*>(whole(fields[0]));
+        tensor.direction = static_cast<Direction>(nb::cast<int>(fields[5]));
+        if (!fields[6].is_none()) tensor.owner = whole(fields[6]);
+        tensor.bytes = whole(fields[7]);
+        if (tensor.direction != Direction::out) {
+            make_region(whole(fields[1]), whole(fields[2]), static_cast<int>(shape.size()), shape.data(),
+                        strides.data(), view, tensor.region);
+        }
+    }
+};
+
+}  // namespace
+
+void raise_status(const Status& status) {
+    const CodeText& text = text_of(status.code);
+    const nb::tuple arguments =
+        nb::make_tuple(text.name, text.cause, text.cure, status.detail, status.task, status.body_result);
+    PyErr_SetObject(status_error, arguments.ptr());
+    throw nb::python_error();
+}
+
+void check(const Status& status) {
+    if (!status.ok()) raise_status(status);
+}
+
+class BoundRuntime {
+  public:
+    explicit BoundRuntime(const nb::dict& options) {
+        Config config;
+        config.policy = static_cast<Policy>(nb::cast<int>(options["policy"]));
+        config.wake_target = static_cast<WakeTarget>(nb::cast<int>(options["wake_target"]));
+        config.workers = nb::cast<unsigned>(options["workers"]);
+        config.window = nb::cast<std::uint32_t>(options["window"]);
+        config.heap_bytes = nb::cast<std::uint64_t>(options["heap_bytes"]);
+        config.output_align = nb::cast<std::uint64_t>(options["output_align"]);
+        config.ready_capacity = nb::cast<std::uint32_t>(options["ready_capacity"]);
+        config.tensormap_capacity = nb::cast<std::uint32_t>(options["tensormap_capacity"]);
+        config.retain = static_cast<Retain>(nb::cast<int>(options["retain"]));
+        config.stall_ns = nb::cast<std::uint64_t>(options["stall_ns"]);
+        config.submitter_helps = nb::cast<bool>(options["submitter_helps"]);
+        config.trace = static_cast<TraceLevel>(nb::cast<int>(options["trace"]));
+        config.trace_capacity = nb::cast<std::uint32_t>(options["trace_capacity"]);
+        config.record_edges = nb::cast<bool>(options["record_edges"]);
+        config.on_cancelled = drop_callable;
+        Status status;
+        {
+            const nb::gil_scoped_release unlock;
+            status = Runtime::make(config, runtime_);
+        }
+        check(status);
+    }
+
+    // Workers may need the lock to end.
+    ~BoundRuntime() {
+        const nb::gil_scoped_release unlock;
+        runtime_.reset();
+    }
+
+    // `callable` is a Python task or None; then `address` is a native body, or 0 for a barrier.
+    std::pair<TaskId, std::vector<std::uintptr_t>> submit(nb::handle callable, std::uintptr_t address,
+                                                          std::uintptr_t user, bool built_in, std::uint32_t name,
+                                                          const nb::list& tensors,
+                                                          const std::vector<std::uint64_t>& scalars,
+                                                          const std::vector<TaskId>& dependencies) {
+        std::vector<Argument> arguments;
+        arguments.reserve(tensors.size());
+        for (nb::handle given : tensors) arguments.emplace_back(given);
+        std::vector<TensorArg> list;
+        list.reserve(arguments.size());
+        for (Argument& argument : arguments) {
+            list.push_back(argument.tensor);
+            // A region made in place points at a view that has moved along with its argument.
+            if (list.back().region.view) list.back().region.view = &argument.view;
+        }
+        TaskSpec spec;
+        spec.name = name;
+        spec.tensors = list;
+        spec.scalars = scalars;
+        spec.dependencies = dependencies;
+        if (!callable.is_none()) {
+            spec.body = run_callable;
+            spec.user = callable.inc_ref().ptr();
+            spec.kind = Kind::callable;
+        } else if (address) {
+            spec.body = reinterpret_cast<Body>(address);
+            spec.user = reinterpret_cast<void*>(user);
+            spec.kind = built_in ? Kind::kernel : Kind::native;
+        }
+        TaskId id = 0;
+        Status status;
+        Signals signals;
+        {
+            const nb::gil_scoped_release unlock;
+            if (await_room(list, signals)) status = runtime_->submit(spec, id);
+        }
+        if ((!status.ok() || signals.raised.is_valid()) && !callable.is_none()) callable.dec_ref();
+        signals.raise();
+        check(status);
+        std::vector<std::uintptr_t> made;
+        for (const TensorArg& tensor : list) {
+            if (tensor.direction == Direction::out) made.push_back(reinterpret_cast<std::uintptr_t>(tensor.base));
+        }
+        return {id, made};
+    }
+
+    TaskId submit_batch(const nb::dict& given) {
+        Batch batch(given);
+        Signals signals;
+        Status status;
+        TaskId first = runtime_->next_id();
+        {
+            const nb::gil_scoped_release unlock;
+            status = batch.submit(*runtime_, [&signals] { return signals.ask(); });
+        }
+        signals.raise();
+        check(status);
+        return first;
+    }
+
+    void scope_begin(bool manual) {
+        check(unlocked([&] { return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic); }));
+    }
+    void scope_end() {
+        check(unlocked([&] { return runtime_->scope_end(); }));
+    }
+    void wait_all(std::uint64_t timeout_ns) {
+        check(unlocked([&] { return runtime_->wait_all(timeout_ns); }));
+    }
+    void wait(TaskId task, std::uint64_t timeout_ns) {
+        check(unlocked([&] { return runtime_->wait(task, timeout_ns); }));
+    }
+    void shutdown(std::uint64_t timeout_ns) {
+        check(unlocked([&] { return runtime_->shutdown(timeout_ns); }));
+    }
+    void cancel() { runtime_->cancel(); }
+    bool done(TaskId task) const { return runtime_->done(task); }
+    std::uint32_t name_task(const std::string& name) { return runtime_->name_task(name); }
+    std::string name_of(std::uint32_t name) const { return runtime_->name_of(name); }
+
+    nb::dict peaks() const {
+        const Peaks p = runtime_->peaks();
+        nb::dict answer;
+        answer["window"] = nb::make_tuple(p.window_now, p.window_peak, p.window_capacity, p.blocked_on_window);
+        answer["heap_bytes"] = nb::make_tuple(p.heap_now, p.heap_peak, p.heap_capacity, p.blocked_on_heap);
+        answer["tensormap_capacity"] =
+            nb::make_tuple(p.tensormap_now, p.tensormap_peak, p.tensormap_capacity, p.blocked_on_tensormap);
+        answer["ready_overflows"] = p.ready_overflows;
+        return answer;
+    }
+
+    nb::dict totals() const {
+        const Totals t = runtime_->totals();
+        nb::dict answer;
+        answer["submitted"] = t.submitted;
+        answer["completed"] = t.completed;
+        answer["failed"] = t.failed;
+        answer["cancelled"] = t.cancelled;
+        answer["retired"] = t.retired;
+        answer["edges"] = t.edges;
+        answer["spilled_fanins"] = t.spilled_fanins;
+        return answer;
+    }
+
+    // (task, name, running, worker, running_ns, unmet producers)
+    nb::list watchdog() const {
+        nb::list answer;
+        for (const Waiting& w : runtime_->watchdog()) {
+            answer.append(nb::make_tuple(w.task, runtime_->name_of(w.name), w.running, w.worker, w.running_ns,
+                                         nb::cast(w.unmet)));
+        }
+        return answer;
+    }
+
+    nb::list phases() const {
+        nb::list answer;
+        for (const PhaseCounters& counters : runtime_->phases()) {
+            nb::dict of_worker;
+            for (std::size_t phase = 0; phase < kPhases; ++phase) {
+                of_worker[whet::graph::name_of(static_cast<Phase>(phase))] =
+                    nb::make_tuple(counters.ns[phase], counters.count[phase]);
+            }
+            answer.append(of_worker);
+        }
+        return answer;
+    }
+
+    // (task, name, slot, begin_ns, end_ns) of one worker
+    nb::list trace(unsigned worker) const {
+        nb::list answer;
+        for (const TraceRecord& r : runtime_->trace(worker)) {
+            answer.append(nb::make_tuple(r.task, runtime_->name_of(r.name), r.slot, r.begin_ns, r.end_ns));
+        }
+        return answer;
+    }
+
+    // (producer, consumer, how it came about)
+    nb::list edges() const {
+        static constexpr const char* kSources[] = {"owner", "data", "given"};
+        nb::list answer;
+        for (const Edge& edge : runtime_->edges()) {
+            answer.append(
+                nb::make_tuple(edge.producer, edge.consumer, kSources[static_cast<std::size_t>(edge.source)]));
+        }
+        return answer;
+    }
+
+    unsigned workers() const { return runtime_->config().workers; }
+    TaskId next_id() const { return runtime_->next_id(); }
+    std::size_t scope_depth() const { return runtime_->scope_depth(); }
+
+  private:
+    // Waits in short steps while a ring is full, so that Ctrl-C is seen; the core would wait without looking up. False
+    // after an interrupt. If the oldest task is done, what is to be done is the core's to say.
+    bool await_room(const std::vector<TensorArg>& tensors, Signals& signals) {
+        constexpr std::uint64_t kStep_ns = 20'000'000;
+        std::uint64_t wanted = 0;
+        for (const TensorArg& tensor : tensors) {
+            if (tensor.direction == Direction::out) wanted += tensor.bytes;
+        }
+        for (;;) {
+            const Peaks peaks = runtime_->peaks();
+            const bool room =
+                peaks.window_now < peaks.window_capacity && peaks.heap_now + wanted <= peaks.heap_capacity;
+            if (room || peaks.window_now == 0) return true;
+            const Status oldest = runtime_->wait(runtime_->next_id() - peaks.window_now, kStep_ns);
+            if (oldest.code != Code::timed_out) return true;
+            if (signals.ask()) return false;
+        }
+    }
+
+    template <class Call>
+    static Status unlocked(Call&& call) {
+        const nb::gil_scoped_release unlock;
+        return call();
+    }
+
+    std::unique_ptr<Runtime> runtime_;
+};
+
+}  // namespace whet::bind
+
+void bind_graph_runtime(nb::module_& m) {
+    using whet::bind::BoundRuntime;
+    whet::bind::status_error = PyErr_NewException("whet._native.graph.StatusError", PyExc_RuntimeError, nullptr);
+    m.attr("StatusError") = nb::borrow<nb::object>(whet::bind::status_error);
+    nb::class_<BoundRuntime>(m, "Runtime")
+        .def(nb::init<nb::dict>(), "options"_a)
+        .def("submit", &BoundRuntime::submit, "callable"_a.none(), "address"_a, "user"_a, "built_in"_a, "name"_a,
+             "tensors"_a, "scalars"_a, "dependencies"_a)
+        .def("submit_batch", &BoundRuntime::submit_batch, "batch"_a)
+        .def("scope_begin", &BoundRuntime::scope_begin, "manual"_a)
+        .def("scope_end", &BoundRuntime::scope_end)
+        .def("wait_all", &BoundRuntime::wait_all, "timeout_ns"_a)
+        .def("wait", &BoundRuntime::wait, "task"_a, "timeout_ns"_a)
+        .def("shutdown", &BoundRuntime::shutdown, "timeout_ns"_a)
+        .def("cancel", &BoundRuntime::cancel)
+        .def("done", &BoundRuntime::done, "task"_a)
+        .def("name_task", &BoundRuntime::name_task, "name"_a)
+        .def("name_of", &BoundRuntime::name_of, "name"_a)
+        .def("peaks", &BoundRuntime::peaks)
+        .def("totals", &BoundRuntime::totals)
+        .def("watchdog", &BoundRuntime::watchdog)
+        .def("phases", &BoundRuntime::phases)
+        .def("trace", &BoundRuntime::trace, "worker"_a)
+        .def("edges", &BoundRuntime::edges)
+        .def_prop_ro("workers", &BoundRuntime::workers)
+        .def_prop_ro("next_id", &BoundRuntime::next_id)
+        .def_prop_ro("scope_depth", &BoundRuntime::scope_depth);
+}

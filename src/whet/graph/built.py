@@ -1,0 +1,214 @@
+"""A graph given as arrays, built once and replayed many times."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whet._native import graph as _native
+from whet.graph.bodies import NativeBody, kernel, name_of, resolve
+from whet.graph.errors import BadInput, GraphCycle, TaskFailed
+from whet.graph.workloads.workload import Workload
+
+
+@lru_cache(maxsize=8)
+def pool(workers: int) -> Any:
+    """The shared threads for replays with that many workers, the caller counted."""
+    return _native.Pool(workers)
+
+
+def hardware_workers() -> int:
+    return int(_native.Pool.hardware_workers())
+
+
+def check_workers(workers: int | None) -> int:
+    if workers is None:
+        return hardware_workers()
+    if isinstance(workers, bool) or not isinstance(workers, int) or not 1 <= workers <= 256:
+        raise BadInput(f"workers={workers!r} is not a number from 1 to 256", cure="leave it out for one per core")
+    return workers
+
+
+@dataclass(frozen=True)
+class Replay:
+    """What one replay did. `spans` (start ns, end ns, worker per task) only when asked for."""
+
+    executed: int
+    spans: npt.NDArray[np.int64] | None = None
+
+
+def flat(values: Any, dtype: Any, what: str) -> npt.NDArray[Any]:
+    """A contiguous 1-D array of whole numbers; values that do not fit are refused, never wrapped."""
+    array = np.asarray(values)
+    if array.ndim != 1:
+        raise BadInput(f"{what} must have one dimension, not {array.ndim}", cure="flatten it")
+    if array.size and array.dtype.kind not in "iu":
+        raise BadInput(f"{what} has type {array.dtype}", cure=f"give whole numbers ({np.dtype(dtype).name})")
+    if array.size:
+        limits = np.iinfo(dtype)
+        low, high = int(array.min()), int(array.max())
+        if low < limits.min or high > limits.max:
+            raise BadInput(
+                f"{what} holds {low if low < limits.min else high}, outside {np.dtype(dtype).name}", cure="check it"
+            )
+    return np.ascontiguousarray(array, dtype=dtype)
+
+
+class Graph:
+    """Tasks 0 to n-1, each run after its predecessors, as often as `replay` is called.
+
+    `start` and `predecessors` are the CSR form: task t waits for predecessors[start[t]:start[t + 1]]. `bodies` is a
+    table and `kind` says which row each task runs (row 0 when left out). A Python body is called with the task number.
+    A native body gets the task's tensor addresses and scalar words when they are given (CSR as well), and otherwise the
+    task number as its only scalar. All arrays are checked here; a cycle is refused with its path.
+    """
+
+    def __init__(
+        self,
+        start: npt.ArrayLike,
+        predecessors: npt.ArrayLike,
+        bodies: Sequence[Any] = (None,),
+        *,
+        kind: npt.ArrayLike | None = None,
+        tensors: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        scalars: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
+        names: Sequence[str] | None = None,
+    ) -> None:
+        self._start = flat(start, np.int64, "start")
+        if not len(self._start):
+            raise BadInput("start is empty", cure="a graph of n tasks has n + 1 offsets")
+        self._predecessors = flat(predecessors, np.int64, "predecessors")
+        tasks = len(self._start) - 1
+        if len(self._predecessors) != self._start[-1]:
+            raise BadInput(
+                f"start ends at {self._start[-1]}, but there are {len(self._predecessors)} predecessors",
+                cure="make them agree",
+                index=tasks,
+            )
+        self._kind = None if kind is None else flat(kind, np.uint16, "kind")
+        if self._kind is not None and len(self._kind) != tasks:
+            raise BadInput(f"kind has {len(self._kind)} entries for {tasks} tasks", cure="one per task")
+        self._tensors = _csr_words(tensors, tasks, "tensors")
+        self._scalars = _csr_words(scalars, tasks, "scalars")
+        if isinstance(bodies, (str, bytes)) or not isinstance(bodies, Sequence):
+            raise BadInput("bodies must be a sequence of task bodies", cure="[body, body, ...]")
+        self.bodies = [resolve(body) for body in bodies]
+        if names is not None and len(names) != len(self.bodies):
+            raise BadInput(f"{len(names)} names for {len(self.bodies)} bodies", cure="one name per body")
+        self.names = list(names) if names is not None else [name_of(body) for body in self.bodies]
+        self._native = _native.ReplayGraph()
+        self._busy = threading.Lock()
+        table = [(b.address, b.user) if isinstance(b, NativeBody) else b for b in self.bodies]
+        report = self._native.build(
+            self._start,
+            self._predecessors,
+            self._kind,
+            table,
+            *(self._tensors or (None, None)),
+            *(self._scalars or (None, None)),
+        )
+        if not report["ok"]:
+            if report["cycle"]:
+                raise GraphCycle(report["cycle"])
+            index = report["index"]
+            where = f" (index {index})" if index >= 0 else ""
+            raise BadInput(f"{report['message']}{where}", cure="check the arrays", index=index if index >= 0 else None)
+
+    @classmethod
+    def from_edges(cls, tasks: int, edges: npt.ArrayLike, bodies: Sequence[Any] = (None,), **options: Any) -> Graph:
+        """From (producer, consumer) rows instead of CSR."""
+        pairs = np.asarray(edges)
+        if pairs.size == 0:
+            pairs = np.zeros((0, 2), np.int64)
+        if pairs.ndim != 2 or pairs.shape[1] != 2:
+            raise BadInput(f"edges have shape {pairs.shape}", cure="rows of (producer, consumer)")
+        if isinstance(tasks, bool) or not isinstance(tasks, int) or tasks < 0:
+            raise BadInput(f"tasks={tasks!r} is not a number of tasks", cure="0 or more")
+        producer, consumer = flat(pairs[:, 0], np.int64, "producers"), flat(pairs[:, 1], np.int64, "consumers")
+        outside = np.flatnonzero((consumer < 0) | (consumer >= tasks) | (producer < 0) | (producer >= tasks))
+        if len(outside):
+            raise BadInput(
+                f"edge {outside[0]} names a task that is not there", cure=f"0 to {tasks - 1}", index=int(outside[0])
+            )
+        order = np.argsort(consumer, kind="stable")
+        start = np.concatenate([[0], np.cumsum(np.bincount(consumer, minlength=tasks))])
+        return cls(start, producer[order], bodies, **options)
+
+    @classmethod
+    def from_workload(cls, work: Workload, bodies: Sequence[Any] | None = None, **options: Any) -> Graph:
+        """The edges of a named workload; every task is an empty native body unless `bodies` has one row per kind."""
+        if bodies is None:
+            return cls(work.dep_start, work.dep_task, [kernel("empty")], **options)
+        return cls(work.dep_start, work.dep_task, bodies, kind=work.kind.astype(np.uint16), names=work.kinds, **options)
+
+    @property
+    def tasks(self) -> int:
+        return len(self._start) - 1
+
+    @property
+    def edges(self) -> int:
+        return len(self._predecessors)
+
+    @property
+    def components(self) -> int:
+        return int(self._native.components)
+
+    def name_of(self, task: int) -> str:
+        row = 0 if self._kind is None else int(self._kind[task])
+        return f"{self.names[row]}[{task}]"
+
+    def replay(self, *, workers: int | None = None, coarsen: bool = True, spans: bool = False) -> Replay:
+        """Runs every task once. `coarsen=False` counts every edge where one worker could run a whole component."""
+        threads = pool(check_workers(workers))
+        times = np.zeros((self.tasks, 3), np.int64) if spans else None
+        if not self._busy.acquire(blocking=False):
+            raise BadInput("this graph is being replayed already", cure="wait for that replay, or build a second graph")
+        try:
+            report = self._native.replay(threads, bool(coarsen), times)
+        finally:
+            self._busy.release()
+        if report["interrupt"] is not None:
+            raise report["interrupt"]
+        if report["failed"] >= 0:
+            raise self._failure(report)
+        return Replay(report["executed"], times)
+
+    def _failure(self, report: dict[str, Any]) -> BaseException:
+        error, task = report["error"], report["failed"]
+        if isinstance(error, KeyboardInterrupt):
+            return error
+        name = self.name_of(task)
+        how = f"raised {type(error).__name__}: {error}" if error is not None else f"returned status {report['status']}"
+        failed = TaskFailed(
+            f"task {name} {how}; {report['cancelled']} dependents were cancelled, the rest has finished",
+            cure="see the cause; the graph can be replayed again",
+            task=task,
+            name=name,
+            status=report["status"],
+        )
+        failed.__cause__ = error
+        return failed
+
+
+def _csr_words(
+    given: tuple[npt.ArrayLike, npt.ArrayLike] | None, tasks: int, what: str
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.int64]] | None:
+    """(values, start) checked: as many offsets as tasks plus one, ascending, ending at the number of values."""
+    if given is None:
+        return None
+    if not isinstance(given, tuple) or len(given) != 2:
+        raise BadInput(
+            f"{what} must be (values, start)", cure="values as 64-bit words, start with one offset per task plus one"
+        )
+    values, start = flat(given[0], np.uint64, what), flat(given[1], np.int64, f"offsets of {what}")
+    if len(start) != tasks + 1 or start[0] != 0 or start[-1] != len(values) or (np.diff(start) < 0).any():
+        raise BadInput(
+            f"offsets of {what} do not fit {tasks} tasks and {len(values)} values", cure="ascend from 0 to the end"
+        )
+    return values, start

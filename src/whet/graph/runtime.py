@@ -1,0 +1,452 @@
+"""Tasks submitted while earlier ones run. Dependencies follow from the tensors, or are given."""
+
+from __future__ import annotations
+
+import atexit
+import itertools
+import threading
+import time
+import weakref
+from collections import deque
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
+from types import TracebackType
+from typing import Any, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from whet._native import graph as _native
+from whet.graph.bodies import NativeBody, name_of, resolve, scalar_word
+from whet.graph.built import check_workers
+from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
+from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
+from whet.graph.status import raise_for
+from whet.graph.tensors import OutputMemory, Tensor, describe
+from whet.graph.workloads.workload import Direction
+
+Policy = Literal["wired", "polling", "hybrid"]
+POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
+WAKE_TARGETS = ("last", "first", "single")
+RETAINS = ("scope", "consumers")
+TRACES = ("off", "phases", "tasks")
+SLICE_NS = 50_000_000  # a wait looks up this often, so that Ctrl-C is seen
+CLOSE_AT_EXIT_S = 5.0
+
+_live: weakref.WeakSet[Runtime] = weakref.WeakSet()
+_serial = itertools.count(1)
+_inside = threading.local()
+
+
+class Task:
+    """A submitted task. `outputs` are the arrays allocated for it, good as long as the lifetime rule says."""
+
+    __slots__ = ("_call", "_runtime", "id", "name", "outputs")
+
+    def __init__(self, runtime: Runtime, number: int, name: str, outputs: tuple[Any, ...], call: _Call | None) -> None:
+        self._runtime = runtime
+        self.id = number
+        self.name = name
+        self.outputs = outputs
+        self._call = call
+
+    @property
+    def done(self) -> bool:
+        return self._runtime.done(self)
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns when the task is done; raises TaskFailed if it failed or was cancelled."""
+        self._runtime.wait_for(self, timeout_s)
+
+    def result(self, timeout_s: float | None = None) -> Any:
+        """What the Python body returned; None for native bodies."""
+        self.wait(timeout_s)
+        return self._call.value if self._call is not None else None
+
+    def __repr__(self) -> str:
+        return f"<Task {self.id} {self.name}>"
+
+
+class _Call:
+    """A Python body with its arguments. Called by a worker with the interpreter lock held; never raises."""
+
+    __slots__ = ("arguments", "body", "errors", "number", "outputs", "serial", "submitted", "value")
+
+    def __init__(
+        self, body: Any, arguments: tuple[Any, ...], errors: list[tuple[_Call, BaseException]], serial: int
+    ) -> None:
+        self.body = body
+        self.arguments = arguments
+        self.errors = errors
+        self.serial = serial
+        self.number = -1
+        self.outputs: list[npt.NDArray[Any]] = []
+        self.value: Any = None
+        # A worker may be faster than the return of `submit`, which brings the outputs.
+        self.submitted = threading.Event()
+
+    def __call__(self) -> bool:
+        self.submitted.wait()
+        outer = getattr(_inside, "serial", None)
+        _inside.serial = self.serial
+        try:
+            fresh = iter(self.outputs)
+            self.value = self.body(*[_for_python(a, fresh) for a in self.arguments])
+            return True
+        except BaseException as error:
+            self.errors.append((self, error))
+            return False
+        finally:
+            _inside.serial = outer
+            # The arrays of the arguments are no longer needed; the value may outlive them.
+            self.body = None
+            self.arguments = ()
+            self.outputs = []
+
+
+class Runtime:
+    """A task-graph runtime. Use it as a context manager; one thread at a time submits.
+
+    policy: how readiness is found (`hybrid`, `polling`, `wired`); the results are the same. workers: with the
+    submitting thread, one per core when left out. window: tasks in flight, a power of two from 4. heap_bytes: the ring
+    that outputs are allocated from. retain: an output lives to the end of its scope and its last consumer (`scope`), or
+    of its last submitted consumer (`consumers`). submitter_helps: the submitting thread runs tasks while it waits; turn
+    it off when a body may block for ever and `wait(timeout_s=...)` must still return.
+    """
+
+    def __init__(
+        self,
+        *,
+        policy: Policy = "hybrid",
+        workers: int | None = None,
+        window: int = 16384,
+        heap_bytes: int = 256 << 20,
+        retain: Literal["scope", "consumers"] = "scope",
+        wake_target: Literal["last", "first", "single"] = "last",
+        ready_capacity: int = 1024,
+        tensormap_capacity: int = 65536,
+        output_align: int = 64,
+        submitter_helps: bool = True,
+        stall_s: float = 10.0,
+        trace: Literal["off", "phases", "tasks"] = "off",
+        trace_capacity: int = 1 << 16,
+        record_edges: bool = False,
+    ) -> None:
+        self._closed = True
+        options = {
+            "policy": _one_of("policy", policy, POLICIES),
+            "wake_target": _one_of("wake_target", wake_target, WAKE_TARGETS),
+            "workers": check_workers(workers),
+            "window": _number("window", window, 4, 2**30),
+            "heap_bytes": _number("heap_bytes", heap_bytes, 64, 2**62),
+            "retain": _one_of("retain", retain, RETAINS),
+            "ready_capacity": _number("ready_capacity", ready_capacity, 1, 2**30),
+            "tensormap_capacity": _number("tensormap_capacity", tensormap_capacity, 4, 2**22),
+            "output_align": _number("output_align", output_align, 8, 2**20),
+            "submitter_helps": bool(submitter_helps),
+            "stall_ns": int(_positive("stall_s", stall_s) * 1e9),
+            "trace": _one_of("trace", trace, TRACES),
+            "trace_capacity": _number("trace_capacity", trace_capacity, 1, 2**31),
+            "record_edges": bool(record_edges),
+        }
+        self.policy = policy
+        self.window = window
+        self._serial = next(_serial)
+        self._errors: list[tuple[_Call, BaseException]] = []
+        self._kept: deque[tuple[int, Any]] = deque()
+        self._names: dict[str, int] = {}
+        self._lock = threading.RLock()
+        with self._translated():
+            self._native = _native.Runtime(options)
+        self._closed = False
+        _live.add(self)
+
+    def submit(self, body: Any, /, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Task:
+        """Submits one task. Blocks while rings are full; runs tasks meanwhile.
+
+        Arguments in order: tensors (In, InOut, Out, OutExisting, NoDep) and scalars. A Python body gets arrays and
+        values in that order, a native one gets all tensor addresses and all scalar words. A Task as an argument is
+        waited for, and a Python body gets what it returned.
+        """
+        self._usable()
+        resolved = resolve(body)
+        if name is not None and not isinstance(name, str):
+            raise BadInput(f"name={name!r} is not text", cure="a string")
+        label = name or name_of(resolved)
+        before = [self._id_of(task) for task in _iterable(after)]
+        tensors = [a for a in arguments if isinstance(a, Tensor)]
+        before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
+        described = [describe(tensor, self._serial) for tensor in tensors]
+        call: _Call | None = None
+        address = user = 0
+        built_in = False
+        scalars: list[int] = []
+        if resolved is None or isinstance(resolved, NativeBody):
+            scalars = [scalar_word(a) for a in arguments if not isinstance(a, (Tensor, Task))]
+            if resolved is not None:
+                address, user, built_in = resolved.address, resolved.user, resolved.built_in
+                _check_native(tensors)
+        else:
+            if any(isinstance(argument, np.ndarray) for argument in arguments):
+                raise BadInput("an array argument has no direction", cure="In(array), InOut(array), ...")
+            call = _Call(resolved, arguments, self._errors, self._serial)
+        with self._lock, self._translated():
+            try:
+                number, made = self._native.submit(
+                    call, address, user, built_in, self._name(label), described, scalars, before
+                )
+                outputs = self._arrays(number, made, tensors)
+                if call is not None:
+                    call.number, call.outputs = number, outputs
+                else:
+                    self._keep(number, (arguments, resolved))
+            finally:
+                if call is not None:
+                    call.submitted.set()
+        return Task(self, number, label, tuple(outputs), call)
+
+    def submit_arrays(self, rows: list[tuple[int, int, bool, str]], arrays: dict[str, Any], *, keep: Any) -> int:
+        """Submits a checked batch (see whet.graph.batch) and returns the id of its first task."""
+        self._usable()
+        with self._lock, self._translated():
+            named = [(address, user, built_in, self._name(name)) for address, user, built_in, name in rows]
+            first = int(self._native.submit_batch({**arrays, "bodies": named}))
+            self._keep(int(self._native.next_id) - 1, keep)
+        return first
+
+    def alloc(self, *tensors: Tensor, name: str = "alloc") -> Task:
+        """Outputs without a body, to be filled by later tasks."""
+        if not all(isinstance(t, Tensor) and t.array is None for t in tensors):
+            raise BadInput("alloc takes Out(...) only", cure="rt.alloc(Out((4, 4), np.float32), ...)")
+        return self.submit(None, *tensors, name=name)
+
+    def barrier(self, after: Iterable[Task | int], name: str = "barrier") -> Task:
+        """A task that does nothing, after others: one name for many."""
+        return self.submit(None, after=after, name=name)
+
+    @contextmanager
+    def scope(self, *, manual: bool = False) -> Iterator[None]:
+        """Outputs made inside live to its end (`retain="scope"`). A manual scope tracks no tensors: edges are given."""
+        self._usable()
+        with self._lock, self._translated():
+            self._native.scope_begin(bool(manual))
+        try:
+            yield
+        finally:
+            if not self._closed:
+                with self._lock, self._translated():
+                    self._native.scope_end()
+
+    def wait(self, timeout_s: float | None = None) -> None:
+        """Returns when every task is done. Raises the first error since the last wait, with the task's name."""
+        self._usable()
+        self._wait_in_slices(self._native.wait_all, timeout_s)
+        self._kept.clear()
+        self._errors.clear()
+
+    def wait_for(self, task: Task | int, timeout_s: float | None = None) -> None:
+        self._usable()
+        number = self._id_of(task)
+        self._wait_in_slices(lambda limit: self._native.wait(number, limit), timeout_s)
+
+    def done(self, task: Task | int) -> bool:
+        return bool(self._native.done(self._id_of(task)))
+
+    def cancel(self) -> None:
+        """Tasks that have not begun are cancelled; running ones finish. The next `wait` says so."""
+        self._native.cancel()
+
+    def close(self, timeout_s: float | None = None) -> None:
+        """Cancels what has not begun, waits for what runs, ends the workers. Again: nothing.
+
+        With a timeout, a body that does not return in time is left behind with its thread and GraphTimeout names it.
+        """
+        if self._closed:
+            return
+        if getattr(_inside, "serial", None) == self._serial:
+            raise BadInput("a task body closes the runtime that runs it", cure="close it from the thread that owns it")
+        limit = 0 if timeout_s is None else max(1, int(_positive("timeout_s", timeout_s) * 1e9))
+        stuck = self.watchdog() if limit else []
+        try:
+            self._native.shutdown(limit)
+        except _native.StatusError as status:
+            running = ", ".join(str(s) for s in self.watchdog() or stuck if s.running) or "a body"
+            if status.args[0] != "timed_out":
+                raise_for(status.args, self._errors)
+            raise GraphTimeout(
+                f"the runtime did not close within {timeout_s} s: {running} did not return",
+                cure="its thread is left behind; end the process, or make the body return",
+            ) from None
+        finally:
+            self._closed = True
+            self._kept.clear()
+            _live.discard(self)
+
+    def peaks(self) -> dict[str, Peak]:
+        """Occupancy of every ring, now and at its highest, with advice on its size."""
+        return peaks_of(self._native.peaks())
+
+    def totals(self) -> dict[str, int]:
+        return dict(self._native.totals())
+
+    def watchdog(self) -> list[Stuck]:
+        """Tasks that are not done: those running and for how long, then those waiting and for whom."""
+        return stuck_tasks(self._native.watchdog())
+
+    def phases(self) -> list[dict[str, tuple[int, int]]]:
+        """Per worker and phase: nanoseconds and times (trace="phases" or "tasks"). Wait first."""
+        return list(self._native.phases())
+
+    def spans(self) -> list[Span]:
+        """One span per task that ran (trace="tasks"). Wait first."""
+        return [s for w in range(self._native.workers) for s in spans_of(w, self._native.trace(w))]
+
+    def recorded_edges(self) -> list[tuple[int, int, str]]:
+        """(producer, consumer, owner | data | given) for every edge (record_edges=True)."""
+        return list(self._native.edges())
+
+    @property
+    def workers(self) -> int:
+        return int(self._native.workers)
+
+    def __enter__(self) -> Runtime:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is not None:
+            with suppress(GraphTimeout):
+                self.close(CLOSE_AT_EXIT_S)
+            return
+        try:
+            if not self._closed:
+                self.wait()
+        finally:
+            self.close()
+
+    def _usable(self) -> None:
+        if getattr(_inside, "serial", None) == self._serial:
+            raise BadInput(
+                "a task body submits to or waits for the runtime that runs it",
+                cure="submit from the thread that owns the runtime",
+            )
+        if self._closed:
+            raise GraphClosed("the runtime has been closed", cure="make another one")
+
+    @contextmanager
+    def _translated(self) -> Iterator[None]:
+        try:
+            yield
+        except _native.StatusError as status:
+            raise_for(status.args, self._errors)
+
+    def _wait_in_slices(self, wait: Any, timeout_s: float | None) -> None:
+        deadline = None if timeout_s is None else time.monotonic_ns() + int(_positive("timeout_s", timeout_s) * 1e9)
+        try:
+            while True:
+                limit = SLICE_NS if deadline is None else max(1, min(SLICE_NS, deadline - time.monotonic_ns()))
+                try:
+                    with self._lock:
+                        wait(limit)
+                    return
+                except _native.StatusError as status:
+                    if status.args[0] != "timed_out":
+                        raise_for(status.args, self._errors)
+                    if deadline is not None and time.monotonic_ns() >= deadline:
+                        stuck = "; ".join(str(s) for s in self.watchdog()[:4]) or "nothing is left to wait for"
+                        raise GraphTimeout(
+                            f"the wait ended after {timeout_s} s: {stuck}", cure="wait longer, or see what it waits for"
+                        ) from None
+        except KeyboardInterrupt:
+            self.cancel()
+            raise
+
+    def _arrays(self, number: int, made: list[int], tensors: list[Tensor]) -> list[npt.NDArray[Any]]:
+        wanted = [t for t in tensors if t.array is None]
+        return [
+            np.asarray(OutputMemory(t, address, runtime=self._serial, owner=number, keep=self._native))
+            for t, address in zip(wanted, made, strict=True)
+        ]
+
+    def _keep(self, number: int, things: Any) -> None:
+        """Memory and code of native tasks stay alive until they are done."""
+        while self._kept and self._native.done(self._kept[0][0]):
+            self._kept.popleft()
+        self._kept.append((number, things))
+
+    def _name(self, label: str) -> int:
+        if label not in self._names:
+            self._names[label] = self._native.name_task(label)
+        return self._names[label]
+
+    def _id_of(self, task: Task | int) -> int:
+        if isinstance(task, Task):
+            if task._runtime is not self:
+                raise BadInput(f"{task} belongs to another runtime", cure="wait for it there")
+            return task.id
+        if isinstance(task, bool) or not isinstance(task, int) or task < 0:
+            raise BadInput(f"{task!r} is not a task", cure="pass what submit returned")
+        if task >= self._native.next_id:
+            raise BadInput(f"task {task} was never submitted", cure="pass what submit returned")
+        return task
+
+
+def _for_python(argument: Any, fresh: Iterator[npt.NDArray[Any]]) -> Any:
+    """What a Python body gets: arrays, read-only ones for In; what a task returned; anything else as it is."""
+    if isinstance(argument, Task):
+        return argument._call.value if argument._call is not None else None
+    if not isinstance(argument, Tensor):
+        return argument
+    if argument.array is None:
+        return next(fresh)
+    if argument.direction is Direction.IN:
+        view = argument.array.view()
+        view.flags.writeable = False
+        return view
+    return argument.array
+
+
+def _check_native(tensors: list[Tensor]) -> None:
+    for tensor in tensors:
+        if tensor.array is not None and any(s < 0 for s in tensor.array.strides) and tensor.array.size:
+            raise BadInput(
+                "a view with negative strides is passed to a native body, which sees only its lowest address",
+                cure="pass the array it is a view of, or np.ascontiguousarray",
+            )
+
+
+def _iterable(after: Any) -> Iterable[Any]:
+    if isinstance(after, (Task, int)) or not isinstance(after, Iterable):
+        raise BadInput(f"after={after!r} is not a list of tasks", cure="after=[task, ...]")
+    return after
+
+
+def _one_of(option: str, value: Any, choices: tuple[str, ...]) -> int:
+    if value not in choices:
+        raise BadInput(f"{option}={value!r} is not known", cure=f"one of {', '.join(choices)}")
+    return choices.index(value)
+
+
+def _number(option: str, value: Any, low: int, high: int) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
+        raise BadInput(f"{option}={value!r} is not a whole number from {low} to {high}", cure="give one")
+    if option in ("window", "tensormap_capacity", "output_align") and value & (value - 1):
+        raise BadInput(
+            f"{option}={value} is not a power of two", cure=f"{1 << int(value).bit_length()} is the next one"
+        )
+    return int(value)
+
+
+def _positive(option: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
+        raise BadInput(f"{option}={value!r} is not a number of seconds above 0", cure="seconds")
+    return float(value)
+
+
+@atexit.register
+def _close_all() -> None:
+    """Workers that need the interpreter must be gone before it is."""
+    for runtime in list(_live):
+        with suppress(Exception):
+            runtime.close(CLOSE_AT_EXIT_S)
