@@ -35,9 +35,7 @@ def main() -> None:
     for _ in range(repeats):
         ran[:] = bytes(tasks)
         began = time.perf_counter_ns()
-        graph = {
-            f"t{t}": (body, t, *[f"t{p}" for p in preds[start[t] : start[t + 1]].tolist()]) for t in range(tasks)
-        }
+        graph = {f"t{t}": (body, t, *[f"t{p}" for p in preds[start[t] : start[t + 1]].tolist()]) for t in range(tasks)}
         dask.threaded.get(graph, list(graph), num_workers=threads)
         times.append((time.perf_counter_ns() - began) / tasks)
         if ran.count(1) != tasks:
