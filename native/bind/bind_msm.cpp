@@ -1,14 +1,7 @@
 // whet._native.msm: the reference algorithms. Points as in whet._native.curve; scalars (n, 4) plain limbs, any integers
 // below 2^256. A result is ((8,) canonical limbs, work counters).
-#include <nanobind/stl/string.h>
-#include <nanobind/stl/vector.h>
-
-#include <string>
-#include <vector>
-
 #include "bind/arrays.hpp"
 #include "curve/batch.hpp"
-#include "fault.hpp"
 #include "msm/reference.hpp"
 
 namespace nb = nanobind;
@@ -30,7 +23,7 @@ nb::tuple compute(const Points& points, const Scalars& scalars, Function&& funct
     {
         nb::gil_scoped_release unlocked;
         const G1Jacobian sum = function(p, k, work);
-        const G1Affine result = WHET_FAULT(result_not_normalised) ? G1Affine{sum.x, sum.y} : sum.affine();
+        const G1Affine result = sum.affine();
         write_points({&result, 1}, out.span());
     }
     nb::dict counters;
@@ -60,16 +53,4 @@ void bind_msm(nb::module_& m) {
     m.def("pippenger", pippenger, nb::arg("points"), nb::arg("scalars"), nb::arg("window_bits") = 0,
           nb::arg("glv") = false);
     m.attr("max_window_bits") = max_window_bits;
-#ifdef WHET_FAULTS
-    m.def("fault_names", [] {
-        return std::vector<std::string>{
-#define WHET_FAULT_ENTRY(name) #name,
-            WHET_FAULT_LIST(WHET_FAULT_ENTRY)
-#undef WHET_FAULT_ENTRY
-        };
-    });
-    m.def(
-        "plant_fault", [](int number) { active_fault = static_cast<Fault>(number); },
-        "Makes fault `number` (1 is the first name, 0 none) the active one.");
-#endif
 }

@@ -28,13 +28,14 @@ struct Jacobian {
 
     static constexpr Jacobian infinity() { return {Field::one(), Field::one(), Field::zero()}; }
     static constexpr Jacobian from(const Affine<Curve>& point) {
-        if (point.is_infinity() && !WHET_FAULT(infinity_point_counted)) return infinity();
+        if (point.is_infinity()) return infinity();
         return {point.x, point.y, Field::one()};
     }
     constexpr bool is_infinity() const { return z.is_zero(); }
     constexpr Jacobian operator-() const { return {x, -y, z}; }
 
     Affine<Curve> affine() const {
+        if (WHET_FAULT(result_ignores_z)) return {x, y};
         const Field zi = z.inverse();
         const Field zi2 = zi.squared();
         return {x * zi2, y * zi2 * zi};

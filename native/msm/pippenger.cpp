@@ -44,50 +44,73 @@ G1Jacobian reduce_buckets(const std::vector<G1Jacobian>& buckets, MsmWork& work)
     return total;
 }
 
+struct Digit {
+    u64 magnitude;  // 0 .. 2^(c-1)
+    bool negative;
+};
+
+// Window w of a scalar as a signed digit. `carry` holds what the window below passed on, and then what this one does.
+template <std::size_t N>
+Digit signed_digit(const Limbs<N>& scalar, unsigned w, unsigned c, unsigned char& carry) {
+    const u64 half = u64{1} << (c - 1);
+    const u64 digit = bits(scalar, std::size_t{w} * c, c) + (WHET_FAULT(digit_carry_dropped) ? 0 : carry);
+    carry = digit > half ? 1 : 0;
+    if (carry == 0) return {digit, false};
+    return {2 * half - digit, !WHET_FAULT(digit_sign_wrong)};
+}
+
+// Adds every point to the bucket of its digit in window w; bucket b holds magnitude b + 1.
+template <std::size_t N>
+void fill_buckets(std::span<const G1Affine> points, std::span<const Limbs<N>> scalars, unsigned w, unsigned c,
+                  std::vector<unsigned char>& carry, std::vector<G1Jacobian>& buckets, MsmWork& work) {
+    std::size_t count = points.size();
+    if (WHET_FAULT(last_point_dropped) && count > 0) --count;
+    for (std::size_t i = 0; i < count; ++i) {
+        const Digit digit = signed_digit(scalars[i], w, c, carry[i]);
+        if (digit.magnitude == 0) continue;
+        u64 index = digit.magnitude - 1;
+        if (WHET_FAULT(bucket_index_off_by_one) && digit.magnitude < buckets.size()) ++index;
+        if (WHET_FAULT(bucket_overwritten)) buckets[index] = G1Jacobian::infinity();
+        buckets[index] = add(buckets[index], digit.negative ? -points[i] : points[i]);
+        if (WHET_FAULT(first_point_twice) && i == 0) buckets[index] = add(buckets[index], points[i]);
+        ++work.additions;
+    }
+}
+
+// sum 2^(c w) S_w.
+G1Jacobian horner(const std::vector<G1Jacobian>& window_sums, unsigned c, MsmWork& work) {
+    G1Jacobian total = G1Jacobian::infinity();
+    unsigned doublings = c;
+    if (WHET_FAULT(horner_doubles_too_many)) ++doublings;
+    if (WHET_FAULT(horner_doubles_too_few)) --doublings;
+    for (std::size_t w = window_sums.size(); w-- > 0;) {
+        for (unsigned i = 0; i < doublings; ++i) total = total.doubled();
+        total = add(total, window_sums[w]);
+        work.doublings += doublings;
+        ++work.additions;
+    }
+    return total;
+}
+
 // sum k_i P_i for k_i below 2^bit_count.
 template <std::size_t N>
 G1Jacobian accumulate(std::span<const G1Affine> points, std::span<const Limbs<N>> scalars, std::size_t bit_count,
                       unsigned window_bits, MsmWork& work) {
     const unsigned c = window_bits != 0 ? window_bits : cheapest_window(points.size(), bit_count);
     const unsigned windows = window_count(bit_count, c);
-    const u64 half = u64{1} << (c - 1);
     std::vector<unsigned char> carry(points.size(), 0);
-    std::vector<G1Jacobian> buckets(half, G1Jacobian::infinity());
+    std::vector<G1Jacobian> buckets(std::size_t{1} << (c - 1), G1Jacobian::infinity());
     std::vector<G1Jacobian> window_sums(windows, G1Jacobian::infinity());
     work.window_bits = c;
     work.windows = windows;
-    std::size_t count = points.size();
-    if (WHET_FAULT(last_point_dropped) && count > 0) --count;
     for (unsigned w = 0; w < windows; ++w) {
         if (WHET_FAULT(window_skipped) && w == 1) continue;
         if (WHET_FAULT(last_window_missing) && w + 1 == windows) continue;
         if (!WHET_FAULT(bucket_stale)) std::fill(buckets.begin(), buckets.end(), G1Jacobian::infinity());
-        for (std::size_t i = 0; i < count; ++i) {
-            const u64 digit =
-                bits(scalars[i], std::size_t{w} * c, c) + (WHET_FAULT(digit_carry_dropped) ? 0 : carry[i]);
-            const bool negative = digit > half;
-            carry[i] = negative ? 1 : 0;
-            const u64 magnitude = negative ? 2 * half - digit : digit;
-            if (magnitude == 0) continue;
-            const bool subtract = negative && !WHET_FAULT(digit_sign_wrong);
-            const u64 shifted = WHET_FAULT(bucket_index_off_by_one) && magnitude < half ? magnitude : magnitude - 1;
-            G1Jacobian& bucket = buckets[shifted];
-            bucket = add(bucket, subtract ? -points[i] : points[i]);
-            if (WHET_FAULT(first_point_twice) && i == 0) bucket = add(bucket, points[i]);
-            ++work.additions;
-        }
+        fill_buckets(points, scalars, w, c, carry, buckets, work);
         window_sums[w] = reduce_buckets(buckets, work);
     }
-    G1Jacobian total = G1Jacobian::infinity();
-    const unsigned doublings =
-        c + (WHET_FAULT(horner_doubles_too_many) ? 1 : 0) - (WHET_FAULT(horner_doubles_too_few) ? 1 : 0);
-    for (unsigned w = windows; w-- > 0;) {
-        for (unsigned i = 0; i < doublings; ++i) total = total.doubled();
-        total = add(total, window_sums[w]);
-        work.doublings += c;
-        ++work.additions;
-    }
-    return total;
+    return horner(window_sums, c, work);
 }
 
 G1Jacobian with_endomorphism(std::span<const G1Affine> points, std::span<const Scalar256> reduced, unsigned window_bits,

@@ -7,8 +7,7 @@ namespace whet {
 G1Jacobian msm_plain(std::span<const G1Affine> points, std::span<const Scalar256> scalars, MsmWork& work) {
     G1Jacobian total = G1Jacobian::infinity();
     for (std::size_t i = 0; i < points.size(); ++i) {
-        const Scalar256 k = WHET_FAULT(scalar_not_reduced) ? Scalar256{scalars[i][0], scalars[i][1], scalars[i][2]}
-                                                           : Fr::reduce(scalars[i]);
+        const Scalar256 k = Fr::reduce(scalars[i]);
         G1Jacobian product = G1Jacobian::infinity();
         const std::size_t top = bit_length(k);
         for (std::size_t j = WHET_FAULT(plain_top_bit_lost) && top > 0 ? top - 1 : top; j-- > 0;) {
