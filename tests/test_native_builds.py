@@ -12,15 +12,15 @@ import pytest
 
 from native_build import BuildKind, build
 
-SANITIZER_LEVEL = "-DCMAKE_CXX_FLAGS_RELEASE=-O1"
+QUICK = "-DCMAKE_CXX_FLAGS_RELEASE=-O1"
 
 KINDS = [
     BuildKind("gcc", "g++"),
-    BuildKind("clang", "clang++-19"),
+    BuildKind("clang", "clang++-19", (QUICK,)),
     BuildKind(
         "address-undefined",
         "clang++-19",
-        ("-DWHET_SANITIZE=address,undefined", SANITIZER_LEVEL),
+        ("-DWHET_SANITIZE=address,undefined", QUICK),
         (("ASAN_OPTIONS", "detect_leaks=1"), ("UBSAN_OPTIONS", "print_stacktrace=1")),
     ),
 ]
