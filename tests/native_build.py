@@ -40,6 +40,8 @@ def build(kind: BuildKind, target: str = "all") -> Path:
     options = ["-DWHET_PYTHON=OFF", "-DWHET_NATIVE_TESTS=ON", "-DWHET_WERROR=ON", *kind.options]
     with (kind.folder / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
+        if not (kind.folder / "build.ninja").exists():  # never configured, or in vain: its cache would remember that
+            (kind.folder / "CMakeCache.txt").unlink(missing_ok=True)
         configure = ["cmake", "-S", ROOT / "native", "-B", kind.folder, "-G", "Ninja", *options]
         _run([*configure, f"-DCMAKE_CXX_COMPILER={compiler}"], environment)
         _run(["cmake", "--build", kind.folder, "--target", target], environment)
