@@ -189,7 +189,7 @@ def test_stage_times_make_the_same_table():
     assert table.rows_are == "repeats" and table.placement == "assumed"
     assert table.coverage == pytest.approx(0.9)
     verdict = judge(capture, tag="hot")
-    assert verdict.bracket is Bracket.UNSUPPORTED and "100 ticks" in verdict.reasons[0]
+    assert verdict.bracket is Bracket.UNSUPPORTED and "100 ns" in verdict.reasons[0]
     whole = judge(from_stages(rows, totals_ns=[901, 951, 901], tags={"sum": ["hot"]}), tag="hot")
     assert whole.bracket is Bracket.STRONG_GO and whole.share == pytest.approx(600 / 901, abs=0.02)
 

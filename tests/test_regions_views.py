@@ -91,6 +91,22 @@ def test_the_legacy_table_without_a_total_has_no_verdict(whet, tmp_path, launch)
     assert (tmp_path / "t.csv").read_text().splitlines()[1].endswith(",,")
 
 
+def test_a_buffer_that_nobody_wrote_is_refused_everywhere(whet, tmp_path):
+    np.save(tmp_path / "z.npy", np.zeros((64, 11, 2), dtype=np.int64))
+    read = [tmp_path / "z.npy", *READ, "--total-us", "5"]
+    code, text = whet("reduce", *read)
+    assert code == ExitCode.REFUSED and "nothing was written" in text and "did not run" in text
+    with pytest.raises(BadInput, match="no data for phase1_wo_gemv"):
+        whet("reduce", "--legacy", *read)
+    code, text = whet("show", *read, "--html", tmp_path / "z.html", "--trace", tmp_path / "z.json")
+    assert code == ExitCode.OK and "Nothing was recorded" in (tmp_path / "z.html").read_text()
+    assert json.loads((tmp_path / "z.json").read_text())["traceEvents"]
+    code, text = whet("show", *read)
+    assert code == ExitCode.OK
+    with pytest.raises(BadInput, match="no time was recorded"):
+        whet("predict", tmp_path / "z.npy", *READ, "--change", "region=2 factor=2")
+
+
 def test_reduce_judges_a_good_capture_and_keeps_the_record(whet, saved, tmp_path):
     record = tmp_path / "r.json"
     asked = ["--override", "NO-GO", "--override-by", "owner", "--override-reason", "budget"]

@@ -13,6 +13,7 @@ from whet.regions.critical import critical_path
 from whet.regions.reducer import State, states, tick_step
 from whet.regions.schema import Region
 from whet.regions.ticks import tick_source
+from whet.regions.units import duration
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -59,8 +60,10 @@ def preconditions(
 
 
 def _ms(counted: Account, ticks: float) -> str:
-    ns = tick_source(counted.capture.about.tick_source).ns_per_tick
-    return f"{ticks * ns / 1e6:.1f} ms" if ns and ticks * ns >= 1e5 else f"{ticks:.0f} ticks"
+    """Milliseconds to one place where that says enough."""
+    source = counted.capture.about.tick_source
+    ns = tick_source(source).ns_per_tick
+    return f"{ticks * ns / 1e6:.1f} ms" if ns and 1e5 <= ticks * ns < 1e9 else duration(ticks, source)
 
 
 def describe_hole(counted: Account, group: HoleGroup) -> str:

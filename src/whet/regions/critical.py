@@ -127,6 +127,8 @@ class Barriers:
 
 def critical_path(account: Account) -> Path:
     """Walks back from the last exit of the launch, from each wait to its last arriver."""
+    if not account.rows:
+        raise Unsupported("nothing was recorded", cure="capture a launch that ran")
     if account.capture.about.rows == "repeats":
         row = account.middle
         return _path(account, [Leg(row.worker, row.first, row.last)], row.first)

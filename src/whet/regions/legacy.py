@@ -90,6 +90,9 @@ def legacy_verdict(
 ) -> LegacyVerdict:
     """Sums the fractions of the tagged regions. Without calibrated fractions there is none: ticks are no substitute."""
     tagged = [rows[region.id] for region in schema.tagged(tag)]
+    absent = [row.region for row in tagged if row.n_active_ctas == 0]
+    if absent:
+        raise BadInput(f"no data for {', '.join(absent)}: that is no zero", cure="capture a launch that runs it")
     fractions = [row.frac_of_kernel for row in tagged if row.frac_of_kernel is not None]
     if len(fractions) != len(tagged):
         raise BadInput(

@@ -20,7 +20,7 @@ def to_trace(counted: Account) -> str:
     """Times are microseconds from the start of the launch (ticks where they are no time)."""
     capture = counted.capture
     ns = tick_source(capture.about.tick_source).ns_per_tick or 1000.0
-    start = counted.first
+    start = counted.first if counted.rows else 0
     events: list[dict[str, Any]] = [
         {"ph": "M", "pid": PROCESS, "name": "process_name", "args": {"name": f"{capture.schema.name} {capture.origin}"}}
     ]
@@ -57,7 +57,7 @@ def to_trace(counted: Account) -> str:
     about = {
         "tick_source": capture.about.tick_source,
         "placement": capture.about.placement,
-        "coverage": counted.coverage,
+        "coverage": counted.coverage if counted.rows else None,
     }
     return json.dumps({"traceEvents": events, "displayTimeUnit": "ns", "otherData": about})
 
