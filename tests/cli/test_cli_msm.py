@@ -9,8 +9,9 @@ import random
 import pytest
 
 import point_files as pf
-from whet.cli import app, msm_run
-from whet.errors import BadInput, ExitCode, OracleMismatch, Unsupported
+from whet.cli import app, msm_run, msm_sum
+from whet.errors import BadInput, ExitCode, OracleMismatch, Unsupported, WhetError
+from whet.msm import Srs
 from whet.msm.point import Point
 
 POINTS = pf.multiples(7)
@@ -132,19 +133,41 @@ def test_sums_beyond_one_call_go_in_chunks(files, capsys, monkeypatch):
 def test_a_wrong_sum_is_never_printed(files, capsys, monkeypatch):
     """Every variant but the checker lies; each kind of check must notice, and exit code 3 says so."""
     folder, _ = files
-    honest = msm_run.Summands.compute
+    honest = msm_sum.Summands.compute
 
     def lying(self, variant=None):
         timed = honest(self, variant)
         return timed if variant else dataclasses.replace(timed, point=Point(1, 2))
 
-    monkeypatch.setattr(msm_run.Summands, "compute", lying)
+    monkeypatch.setattr(msm_sum.Summands, "compute", lying)
     paths = ["--points", str(folder / "pot.ptau"), "--scalars", str(folder / "w.wtns")]
     for arguments in (["--n", "20"], paths, [*paths, "--check-seconds", "1e-9"]):
         with pytest.raises(OracleMismatch) as caught:
             app.invoke(["msm", *arguments, "--out", str(folder / "out")])
         assert caught.value.exit_code == ExitCode.REFUSED
         assert capsys.readouterr().out == "" and not (folder / "out").exists()
+
+
+def test_prepared_points_are_mapped_and_checked_by_another_kernel(files, capsys):
+    folder, values = files
+    with Srs.open(folder / "pot.ptau") as srs:
+        srs.prepare().save(folder / "pot.prepared")
+    paths = ["--points", folder / "pot.prepared", "--scalars", folder / "w.wtns"]
+    want = multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
+    document = run_json(capsys, *paths)
+    assert coordinates(document) == want and document["source"]["points_format"] == "prepared"
+    assert "equal to the whole sum computed by backend" in document["check"] or "only one kernel" in document["check"]
+    part = run_json(capsys, *paths, "--offset", 2, "--count", 3, "--check-seconds", "1e-9")
+    assert coordinates(part) == multiple(sum(s * (i + 3) for i, s in enumerate(values[:3])) % pf.R)
+    assert "on the first 1 of 3 points" in part["check"] or "only one kernel" in part["check"]
+    for wrong in (["--variant", "plain"], ["--section", "tau"], ["--offset", "1"], ["--points-format", "raw-le"]):
+        with pytest.raises(BadInput):
+            app.invoke(["msm", *map(str, paths), *wrong])
+    with pytest.raises(BadInput, match="prepared"):
+        Srs.open(folder / "pot.prepared")
+    (folder / "pot.prepared").write_bytes((folder / "pot.prepared").read_bytes()[:-1])
+    with pytest.raises(WhetError):
+        app.invoke(["msm", *map(str, paths)])
 
 
 def test_the_table_of_formats(capsys):

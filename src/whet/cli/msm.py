@@ -80,7 +80,7 @@ def command(
     files is computed again by another variant; where --check-seconds does not suffice for that, a random sample is.
     Not constant-time.
     """
-    from whet.cli import msm_report, msm_run
+    from whet.cli import msm_report, msm_run, msm_sum
 
     if list_formats:
         msm_report.print_formats(as_json)
@@ -94,7 +94,7 @@ def command(
     if given:
         other = "--points" if size is None else "--n"
         raise BadInput(f"--{given[0].replace('_', '-')} does not go with {other}", cure="leave it out")
-    choices = msm_run.Choices(**rest)
+    choices = msm_sum.Choices(**rest)
     if points_path is not None and scalars_path is not None:
         done = msm_run.run_files(points_path, scalars_path, choices)
     else:

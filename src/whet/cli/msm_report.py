@@ -27,6 +27,7 @@ def print_result(done: Done, as_json: bool) -> None:
                 "device": "cpu",
                 "prepare_ns": timed.prepare_ns,
                 "compute_ns": timed.compute_ns,
+                "cpu_ns": timed.cpu_ns,
                 "points_per_second": rate,
                 "check": done.check,
             }
@@ -34,13 +35,14 @@ def print_result(done: Done, as_json: bool) -> None:
         return
     given = ", ".join(f"{key} {value}" for key, value in done.source.items() if value not in (None, 0))
     threads = "" if done.threads is None else f", threads={done.threads}"
-    preparing = f"; preparing the points took {timed.prepare_ns / 1e6:,.1f} ms more" if timed.prepare_ns else ""
+    took = f"{timed.compute_ns / 1e6:,.3f} ms ({timed.cpu_ns / 1e6:,.3f} ms CPU)"
+    preparing = f"; {timed.prepare_ns / 1e6:,.1f} ms before that for the points" if timed.prepare_ns else ""
     rows = {
         "x": "infinity" if point.is_infinity else f"{point.x:#066x}",
         "y": "infinity" if point.is_infinity else f"{point.y:#066x}",
         "points": f"{done.n:,} ({given})",
         "variant": f"{timed.variant} on cpu{threads}",
-        "time": f"{timed.compute_ns / 1e6:,.3f} ms, {rate:,} points per second{preparing}",
+        "time": f"{took}, {rate:,} points per second{preparing}",
         "check": done.check,
     }
     for name, value in rows.items():

@@ -8,7 +8,7 @@ from fnmatch import fnmatch
 from typing import Literal
 
 from whet.errors import BadInput
-from whet.msm.points import arkworks, arrays, aztec, encodings, gnark, halo2, iden3, text
+from whet.msm.points import arkworks, arrays, aztec, encodings, gnark, halo2, iden3, prepared, text
 from whet.msm.points.layout import Layout
 from whet.msm.points.source import Source
 from whet.msm.validate import Limbs
@@ -32,6 +32,7 @@ class Format:
 
 
 def _points() -> Iterable[Format]:
+    yield Format("prepared", "points", "points saved by Engine.save", prepared.refuse, prepared.MAGIC)
     ptau, zkey = tuple(iden3.PTAU_SECTIONS), (*iden3.GROTH16_SECTIONS, "tau")
     yield Format("ptau", "points", "snarkjs powers of tau", iden3.read_ptau, b"ptau", ptau, "*.ptau")
     yield Format(

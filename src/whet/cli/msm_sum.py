@@ -1,0 +1,166 @@
+"""Sums as `whet msm` computes, times and checks them."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whet._native import msm as native
+from whet.cli.console import progress
+from whet.errors import BadInput, OracleMismatch
+from whet.msm import Engine, Point
+from whet.msm.point import Endian
+from whet.msm.points.files import Check
+from whet.msm.validate import Limbs
+
+# Other ways to compute the same sum, the simplest first. The variant in use is never its own check.
+CHECKERS = ("plain", "pippenger", "pippenger:glv=true")
+PREPARED_PROBE = 4096
+PROBES = {"plain": 32, "pippenger": 4096, "pippenger:glv=true": 4096}
+
+
+@dataclass(frozen=True)
+class Choices:
+    """The options as the command line gives them; sizes are still text."""
+
+    profile: str
+    seed: int | None
+    points_format: str
+    scalars_format: str
+    section: str | None
+    offset: str
+    scalars_offset: str
+    count: str | None
+    check_points: Check
+    variant: str
+    threads: int | None
+    device: str
+    check_seconds: float
+    out_path: Path | None
+    out_endian: Endian
+
+    def drawn_seed(self) -> int:
+        if self.seed is not None and self.seed < 0:
+            raise BadInput(f"--seed {self.seed} is negative", cure="give 0 or more")
+        return secrets.randbits(32) if self.seed is None else self.seed
+
+
+@dataclass(frozen=True)
+class Timed:
+    """One sum, by which variant, and what preparing and computing took."""
+
+    point: Point
+    variant: str
+    prepare_ns: int
+    compute_ns: int
+    cpu_ns: int
+
+
+def timed_call(engine: Engine, offset: int, scalars: Limbs, variant: str, started_ns: int) -> Timed:
+    """One call, from the moment the points are prepared; `started_ns` is when preparing them began."""
+    prepared_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
+    point = engine.compute(scalars, offset=offset, size=len(scalars))
+    cpu_ns = time.process_time_ns() - cpu_ns
+    return Timed(point, variant, prepared_ns - started_ns, time.perf_counter_ns() - prepared_ns, cpu_ns)
+
+
+@dataclass(frozen=True)
+class Summands:
+    """Points (checked by whoever read them) and scalars, and how to sum them."""
+
+    points: Limbs
+    scalars: Limbs
+    choices: Choices
+
+    def compute(self, variant: str | None = None) -> Timed:
+        started = time.perf_counter_ns()
+        with Engine(
+            self.points,
+            montgomery=True,
+            check=False,
+            variant=variant or self.choices.variant,
+            threads=self.choices.threads,
+            device=self.choices.device,
+        ) as engine:
+            return timed_call(engine, 0, self.scalars, str(engine.variant), started)
+
+    def part(self, rows: Any) -> Summands:
+        return Summands(self.points[rows], self.scalars[rows], self.choices)
+
+    def cost_ns(self, checker: str) -> float:
+        """Per point, from the first few."""
+        size = max(1, min(PROBES[checker], len(self.points)))
+        return self.part(slice(size)).compute(checker).compute_ns / size
+
+
+def recompute(timed: Timed, summands: Summands, seed: int) -> str:
+    """Computes the sum again by another variant within the budget, or a sample of it; says which."""
+    n, budget_ns = len(summands.points), int(summands.choices.check_seconds * 1e9)
+    if budget_ns == 0:
+        return "none: --check-seconds 0"
+    costs = {name: summands.cost_ns(name) for name in CHECKERS if name != timed.variant}
+    for name, cost_ns in costs.items():
+        if cost_ns * n <= budget_ns:
+            with progress(f"check by {name}"):
+                again = summands.compute(name)
+            require_equal(timed, again.point, f"variant {name}")
+            return f"equal to the whole sum computed by variant {name}"
+    name = min(costs, key=lambda checker: costs[checker])
+    size = max(1, int(budget_ns / costs[name]))
+    sample = summands.part(np.random.default_rng(seed).choice(n, size, replace=False))
+    with progress(f"check a sample by {name}"):
+        require_equal(sample.compute(), sample.compute(name).point, f"variant {name} on a sample")
+    return (
+        f"on a random sample of {size} of {n} points (seed {seed}) equal to variant {name}; "
+        "the whole sum was not computed again"
+    )
+
+
+def require_equal(timed: Timed, expected: Point, checker: str) -> None:
+    if timed.point != expected:
+        raise OracleMismatch(
+            f"variant {timed.variant} gives {timed.point}, but {checker} gives {expected}",
+            cure="this is a fault in whet; report it, and use --variant plain meanwhile",
+        )
+
+
+@dataclass(frozen=True)
+class PreparedSummands:
+    """Points in a file that `Engine.save` wrote, mapped; and scalars."""
+
+    path: Path
+    offset: int
+    scalars: Limbs
+    choices: Choices
+
+    def compute(self, backend: str = "auto") -> Timed:
+        started = time.perf_counter_ns()
+        verify = self.choices.check_points != "none"
+        with Engine.open(self.path, verify=verify, backend=backend, threads=self.choices.threads) as engine:
+            engine.view(self.offset, len(self.scalars))  # complains about what the file does not hold
+            return timed_call(engine, self.offset, self.scalars, f"affine:backend={engine.backend}", started)
+
+    def first(self, size: int) -> PreparedSummands:
+        return PreparedSummands(self.path, self.offset, self.scalars[:size], self.choices)
+
+    def recompute(self, timed: Timed) -> str:
+        """By another kernel, as many of the first points as fit into the budget."""
+        n, budget_ns = len(self.scalars), int(self.choices.check_seconds * 1e9)
+        others = [name for name in native.backends() if not timed.variant.endswith(name)]
+        if budget_ns == 0 or not others:
+            return "none: --check-seconds 0" if others else "none: this CPU runs only one kernel"
+        probe = max(1, min(PREPARED_PROBE, n))
+        cost_ns = self.first(probe).compute(others[-1]).compute_ns / probe
+        size = max(1, min(n, int(budget_ns / max(cost_ns, 1.0))))
+        part = self.first(size)
+        with progress(f"check by {others[-1]}"):
+            ours = timed if size == n else part.compute()
+            require_equal(ours, part.compute(others[-1]).point, f"backend {others[-1]}")
+        if size == n:
+            return f"equal to the whole sum computed by backend {others[-1]}"
+        return f"on the first {size} of {n} points equal to backend {others[-1]}; the whole sum was not computed again"
