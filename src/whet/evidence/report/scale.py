@@ -48,11 +48,16 @@ def _linear_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def _power_ticks(low: float, high: float) -> tuple[float, ...]:
-    base = 2.0
-    while math.log(high / low, base) > MOST_TICKS:
-        base *= 2
-    first, last = math.ceil(math.log(low, base) - 1e-9), math.floor(math.log(high, base) + 1e-9)
-    return tuple(base**k for k in range(first, last + 1))
+    """1, 2, 5, 10 … where that leaves room for the labels, else every power of ten, of a hundred, and so on."""
+    first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
+    fine = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
+    shown = tuple(tick for tick in fine if low <= tick <= high)
+    apart = 1
+    while len(shown) > MOST_TICKS:
+        powers = range(math.ceil(math.log10(low) / apart), math.floor(math.log10(high) / apart) + 1)
+        shown = tuple(10.0 ** (power * apart) for power in powers)
+        apart += 1
+    return shown
 
 
 def quantile(values: Sequence[float], share: float) -> float:
