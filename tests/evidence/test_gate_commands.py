@@ -13,7 +13,7 @@ import pytest
 
 from whet.cli.app import invoke
 from whet.cli.growth_view import fitted_exponent
-from whet.cli.run_view import duration, exit_code
+from whet.cli.run_view import exit_code
 from whet.errors import BadInput, DeviceError, ExitCode, Unsupported
 from whet.evidence.gate import Plan, Rig
 from whet.evidence.record import Gate, Outcome, Run, Verdict
@@ -227,10 +227,30 @@ def test_exit_codes(outcomes, fail_if_slower, green, code):
     assert exit_code([run_with(*outcomes, green=green)], fail_if_slower=fail_if_slower) == code
 
 
-def test_fitted_exponent_and_durations():
+def test_completion_offers_engines_and_variants():
+    def offered(line):
+        done = subprocess.run(
+            [WHET],
+            capture_output=True,
+            text=True,
+            check=False,
+            env={
+                **os.environ,
+                "_WHET_COMPLETE": "bash_complete",
+                "COMP_WORDS": line,
+                "COMP_CWORD": str(line.count(" ")),
+            },
+        )
+        return done.stdout.split()
+
+    assert "plain,msm" in offered("whet ab m")
+    assert offered(f"whet check {EXAMPLES / 'horner_numpy.py'} h") == ["plain,horner"]
+    assert offered("whet check missing.py h") == []
+
+
+def test_fitted_exponent():
     assert fitted_exponent([(n, 5.0 * n**1.5) for n in (10, 100, 1000)]) == pytest.approx(1.5)
     assert fitted_exponent([(10, 5.0)]) is None and fitted_exponent([]) is None
-    assert [duration(ns) for ns in (5, 5e3, 5e6, 5e9)] == ["5 ns", "5 us", "5 ms", "5 s"]
 
 
 def test_importing_the_evidence_layer_is_cheap():

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scripted_clock import MODELS, Scripted
 
-from whet.evidence.record import Outcome, Verdict
+from whet.evidence.record import Outcome
 from whet.evidence.trial import BUDGETS, Budget, Trial
-from whet.evidence.verdict import FEW_ROUNDS, Interval, interval, judge, outcome, rounds_needed, ship
+from whet.evidence.verdict import FEW_ROUNDS, Interval, interval, judge, outcome, rounds_needed
 
 PAIR = {"plain": 1, "other": 1}
 
@@ -125,15 +125,3 @@ def test_a_note_forces_undecided():
     verdict = judge("b", "a", Interval(0.5, 0.5, 0.5, 50), effect=0.02, clock="wall", notes=["clock too coarse"])
     assert verdict.outcome is Outcome.UNDECIDED and verdict.reasons[0] == "clock too coarse"
     assert judge("b", "a", None, effect=0.02, clock="wall").outcome is Outcome.UNDECIDED
-
-
-def verdict_on(candidate, said, ratio=None):
-    return Verdict(candidate=candidate, baseline="a", outcome=said, ratio=ratio)
-
-
-def test_ship_takes_the_fastest_that_is_proven():
-    assert ship([verdict_on("b", Outcome.FASTER, 0.9), verdict_on("c", Outcome.FASTER, 0.5)], "a")[0] == "c"
-    assert ship([verdict_on("b", Outcome.SAME, 0.99), verdict_on("c", Outcome.SLOWER, 1.5)], "a")[0] == "a"
-    assert ship([verdict_on("b", Outcome.UNDECIDED, 0.5)], "a") == ("a", "until b is decided")
-    assert ship([verdict_on("a", Outcome.REFUSED), verdict_on("b", Outcome.REFUSED)], "a")[0] is None
-    assert ship([verdict_on("b", Outcome.REFUSED)], "a")[0] == "a"

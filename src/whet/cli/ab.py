@@ -8,13 +8,22 @@ from typing import Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import budget_name, budget_options, command_line, make_plan, shown_progress, subject_options
+from whet.cli.subject import (
+    EngineName,
+    VariantName,
+    budget_name,
+    budget_options,
+    command_line,
+    make_plan,
+    shown_progress,
+    subject_options,
+)
 from whet.errors import BadInput, ExitCode
 
 
 @click.command("ab", short_help="gate, interleaved trial, verdict")
-@click.argument("engine")
-@click.argument("variants", nargs=-1, required=True, metavar="VARIANT VARIANT...")
+@click.argument("engine", type=EngineName())
+@click.argument("variants", nargs=-1, required=True, type=VariantName(), metavar="VARIANT VARIANT...")
 @subject_options
 @budget_options
 @click.option(
@@ -92,9 +101,10 @@ def compare(
         show_run(run)
         click.echo(f"run {run.id}; again: {run.command}")
     if report is not None:
+        from whet.cli.output import write_text
         from whet.evidence.report import render_report
 
-        report.write_text(render_report([run]), encoding="utf-8")
+        write_text(report, render_report([run]))
         if not as_json:
             click.echo(f"report: {report}")
     return exit_code([run], fail_if_slower=fail_if_slower)

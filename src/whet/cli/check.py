@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import command_line, make_plan, shown_progress, subject_options
+from whet.cli.subject import EngineName, VariantName, command_line, make_plan, shown_progress, subject_options
 from whet.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 
 @click.command("check", short_help="the gate alone")
-@click.argument("engine")
-@click.argument("variants", nargs=-1, metavar="[VARIANT]...")
+@click.argument("engine", type=EngineName())
+@click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
 @subject_options
 @click.option(
     "--cases",

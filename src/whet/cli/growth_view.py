@@ -15,8 +15,9 @@ def show_growth(runs: Sequence[Run]) -> None:
     from rich.table import Table
 
     from whet.cli.console import console
-    from whet.cli.run_view import duration, show_failures
+    from whet.cli.run_view import show_failures
     from whet.evidence.cases import volume
+    from whet.evidence.report.scale import duration
     from whet.evidence.trial import call_times
 
     out = console()

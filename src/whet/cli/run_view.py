@@ -19,7 +19,7 @@ def show_run(run: Run) -> None:
     from rich.text import Text
 
     from whet.cli.console import console
-    from whet.evidence.verdict import ship
+    from whet.evidence.headline import headline
 
     out = console()
     clock = run.verdicts[0].clock if run.verdicts else "wall"
@@ -41,9 +41,10 @@ def show_run(run: Run) -> None:
         seen = "; ".join(warning.seen for warning in warnings)
         out.print(Text("warning ", style="yellow") + Text(f"{kind}: {seen}"))
         out.print(f"        why: {warnings[0].why}; advice: {warnings[0].advice}")
-    chosen, why = ship(run.verdicts, run.baseline)
+    said = headline(run)
+    why = said.text.partition(": ")[2] if said.ship else said.text
     out.print(f"stopped: {run.stopped}")
-    out.print(Text(f"ship: {chosen or 'nothing'}, {why}", style="bold"))
+    out.print(Text(f"ship: {said.ship or 'nothing yet'}; {why}", style="bold"))
 
 
 def show_failures(gates: Sequence[Gate]) -> None:
@@ -63,6 +64,7 @@ def show_failures(gates: Sequence[Gate]) -> None:
 def _cells(run: Run, gate: Gate, verdict: Verdict | None, clock: str) -> list[str]:
     import numpy as np
 
+    from whet.evidence.report.scale import duration
     from whet.evidence.trial import call_times
 
     checks = f"{'green' if gate.green else 'RED'} {gate.full_checks}/{gate.digest_checks}"
@@ -77,13 +79,6 @@ def _cells(run: Run, gate: Gate, verdict: Verdict | None, clock: str) -> list[st
     if verdict.ratio is None or verdict.low is None or verdict.high is None:
         return [*cells, "", "", verdict.outcome]
     return [*cells, f"{verdict.ratio:.3f}", f"{verdict.low:.3f} to {verdict.high:.3f}", verdict.outcome]
-
-
-def duration(nanoseconds: float) -> str:
-    for unit, scale in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if nanoseconds >= scale:
-            return f"{nanoseconds / scale:.3g} {unit}"
-    return f"{nanoseconds:.3g} ns"
 
 
 def exit_code(runs: Sequence[Run], *, fail_if_slower: bool = False) -> ExitCode:

@@ -9,13 +9,41 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import click
+from click.shell_completion import CompletionItem
 
 from whet.cli import options
-from whet.errors import BadInput
+from whet.errors import BadInput, WhetError
 
 if TYPE_CHECKING:
     from whet.evidence.gate import Plan
     from whet.evidence.registry import Loaded
+
+
+class EngineName(click.ParamType[str]):
+    """A registered engine or a Python file. Completes both."""
+
+    name = "engine"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from whet.evidence.registry import names
+
+        known = [CompletionItem(name) for name in names() if name.startswith(incomplete)]
+        return [*known, CompletionItem(incomplete, type="file")]
+
+
+class VariantName(click.ParamType[str]):
+    """A variant, perhaps with knobs. Completes the names that the engine before it offers."""
+
+    name = "variant"
+
+    def shell_complete(self, ctx: click.Context, param: click.Parameter, incomplete: str) -> list[CompletionItem]:
+        from whet.evidence.registry import load
+
+        try:
+            specs = load(ctx.params.get("engine") or "").engine.variants()
+        except WhetError:
+            return []
+        return [CompletionItem(spec.name, help=spec.summary) for spec in specs if spec.name.startswith(incomplete)]
 
 
 _OPTIONS = (

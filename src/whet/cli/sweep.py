@@ -10,7 +10,16 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import budget_name, budget_options, command_line, make_plan, shown_progress, subject_options
+from whet.cli.subject import (
+    EngineName,
+    VariantName,
+    budget_name,
+    budget_options,
+    command_line,
+    make_plan,
+    shown_progress,
+    subject_options,
+)
 from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -20,8 +29,8 @@ MAX_POINTS = 200
 
 
 @click.command("sweep", short_help="the same over axes")
-@click.argument("engine")
-@click.argument("variants", nargs=-1, metavar="[VARIANT]...")
+@click.argument("engine", type=EngineName())
+@click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
 @click.option(
     "--axis", "axes", multiple=True, required=True, metavar="AXIS=SIZE,SIZE...", help="Sizes to go through; repeatable."
 )

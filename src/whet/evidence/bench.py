@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 
 from whet.errors import DeviceError, Unsupported, WhetError
-from whet.evidence.buffers import Arena, views
-from whet.evidence.child import map_bytes, serve
+from whet.evidence.buffers import Arena, bytes_of, views
+from whet.evidence.child import map_bytes, private_copy, serve
 from whet.evidence.registry import load, where
 from whet.protocol import Array, Arrays, Case, Engine, Variant
 
@@ -97,7 +97,10 @@ class Bench:
         inputs_arena, self._outputs = msgspec.convert(inputs, Arena), msgspec.convert(outputs, Arena)
         read = map_bytes(self._inputs_fd, inputs_arena.size_bytes, writeable=False)
         self._memory = map_bytes(self._outputs_fd, 2 * self._outputs.size_bytes, writeable=True)
-        fixed = views(read, inputs_arena.groups[0])
+        fixed = {
+            field.name: private_copy(bytes_of(read, field)).view(field.dtype).reshape(field.shape)
+            for field in inputs_arena.groups[0]
+        }
         self._pairs: list[tuple[Arrays, Arrays]] = [
             (Buffers({**fixed, **views(read, given)}), Buffers(views(self._memory, wanted)))
             for given, wanted in zip(inputs_arena.groups[1:], self._outputs.groups, strict=True)

@@ -58,6 +58,24 @@ def map_bytes(fd: int, size_bytes: int, *, writeable: bool) -> Array:
     return np.frombuffer(memory, dtype=np.uint8)
 
 
+def private_copy(values: Array) -> Array:
+    """A copy on anonymous pages that nothing can write: huge ones where the system has them, as an allocator gives.
+
+    Shared memory seldom gets huge pages, and a gather over a large table is then slower by an eighth.
+    """
+    memory = mmap.mmap(-1, max(1, values.nbytes), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS)
+    if hasattr(mmap, "MADV_HUGEPAGE"):
+        with contextlib.suppress(OSError):
+            memory.madvise(mmap.MADV_HUGEPAGE)
+    copied = np.frombuffer(memory, dtype=np.uint8)[: values.nbytes]
+    copied[:] = values
+    import ctypes
+
+    ctypes.CDLL(None).mprotect(ctypes.c_void_p(copied.ctypes.data), ctypes.c_size_t(len(memory)), mmap.PROT_READ)
+    copied.flags.writeable = False
+    return copied
+
+
 def ask(engine: Engine, method: str, *arguments: Any) -> Any:
     """Calls a describing method of an engine; what it raises becomes BadInput that names the line."""
     try:

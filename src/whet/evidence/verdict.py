@@ -119,17 +119,3 @@ def _what_would_decide(found: Interval, effect: float) -> str:
     if needed is None:
         return f"the ratio sits on the threshold: a smaller or larger --effect than {effect:g} would decide"
     return f"about {max(1, needed - found.rounds):,} more rounds would decide: --rigorous, or an idle machine"
-
-
-def ship(verdicts: Sequence[Verdict], baseline: str) -> tuple[str | None, str]:
-    """Which variant to ship, and why. None if the gate left nothing."""
-    faster = [v for v in verdicts if v.outcome is Outcome.FASTER and v.ratio is not None]
-    if faster:
-        best = min(faster, key=lambda v: v.ratio or 1.0)
-        return best.candidate, f"{1 / (best.ratio or 1.0):.2f} times as fast as {best.baseline}"
-    if any(v.candidate == baseline and v.outcome is Outcome.REFUSED for v in verdicts):
-        return None, "nothing that was asked for passed the gate"
-    undecided = [v.candidate for v in verdicts if v.outcome is Outcome.UNDECIDED]
-    if undecided:
-        return baseline, f"until {', '.join(undecided)} is decided"
-    return baseline, "no candidate is faster"
