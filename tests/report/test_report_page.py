@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from scripted_runs import NAMES, scripted_run
 from whet.errors import BadInput
+from whet.evidence import units
 from whet.evidence.headline import headline
 from whet.evidence.record import Decision, Outcome, Run, Sample
 from whet.evidence.report import render_report, scale
@@ -62,7 +63,7 @@ def test_every_variant_gate_warning_and_command_is_there(variants):
     for name in run.variants:
         assert name in words
     assert headline(run).text in words
-    for wanted in (run.id, run.command, "close them", "Scripted CPU", run.warnings[0].seen):
+    for wanted in (run.id, run.command, "close them", "Scripted CPU", "Operating system", run.warnings[0].seen):
         assert wanted in words
     assert words.index(headline(run).text) < words.index("The gate") < words.index("Environment")
 
@@ -219,21 +220,21 @@ def test_ratio_axis(values):
     assert list(axis.ticks) == sorted(set(axis.ticks))
     places = [axis.percent(value) for value in sorted(values)]
     assert places == sorted(places) and all(0 <= place <= 100 for place in places)
-    labels = [scale.tick(tick) for tick in axis.ticks]
+    labels = [units.tick(tick) for tick in axis.ticks]
     assert len(set(labels)) == len(labels)
 
 
 def test_units():
-    shown = [scale.duration(ns) for ns in (0, 7, 999.6, 12_345, 999_600, 4_020_000, 61e9)]
+    shown = [units.duration(ns) for ns in (0, 7, 999.6, 12_345, 999_600, 4_020_000, 61e9)]
     assert shown == ["0.00 ns", "7.00 ns", "1.00 µs", "12.3 µs", "1.00 ms", "4.02 ms", "61.0 s"]
-    assert [scale.size(n) for n in (0, 1023, 1536, 3 << 20, 5 << 30)] == [
+    assert [units.size(n) for n in (0, 1023, 1536, 3 << 20, 5 << 30)] == [
         "0 B",
         "1023 B",
         "1.50 KiB",
         "3.00 MiB",
         "5.00 GiB",
     ]
-    assert [scale.ratio(x) for x in (0.0861, 0.41, 1.0, 12.44, 250)] == ["0.0861", "0.410", "1.00", "12.4", "250"]
+    assert [units.ratio(x) for x in (0.0861, 0.41, 1.0, 12.44, 250)] == ["0.0861", "0.410", "1.00", "12.4", "250"]
 
 
 def test_the_style_has_paper_dark_and_phone():

@@ -65,7 +65,7 @@ def _show(comparison: Comparison) -> None:
     from rich.table import Table
 
     from whet.cli.console import console
-    from whet.evidence.report import scale
+    from whet.evidence import units
 
     out = console()
     out.print(f"{comparison.engine}, {comparison.case}: {comparison.before} → {comparison.after}")
@@ -83,9 +83,9 @@ def _show(comparison: Comparison) -> None:
         if change.ratio is None or change.low is None or change.high is None:
             numbers = ["", "", "", ""]
         else:
-            span = f"{scale.ratio(change.low)} to {scale.ratio(change.high)}"
-            medians = [scale.duration(ns) for ns in (change.before_ns or 0, change.after_ns or 0)]
-            numbers = [*medians, f"{scale.ratio(change.ratio)}×", span]
+            span = f"{units.ratio(change.low)} to {units.ratio(change.high)}"
+            medians = [units.duration(ns) for ns in (change.before_ns or 0, change.after_ns or 0)]
+            numbers = [*medians, f"{units.ratio(change.ratio)}×", span]
         said = f"{change.outcome}{f': {change.reason}' if change.reason else ''}"
         table.add_row(change.variant, *numbers, said, style=COLOURS[change.outcome])
     out.print(table)

@@ -78,8 +78,7 @@ class Store:
         elif not place.parent.is_dir():
             cure = f"make it with: mkdir -p {place.parent}"
             raise StoreError(f"run store {place}: the folder does not exist", cure=cure)
-        connection = connect(place, wait_s)
-        return cls(place, connection)
+        return cls(place, connect(place, wait_s))
 
     def close(self) -> None:
         self._db.close()

@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from markupsafe import Markup, escape
 
 from whet.evidence.record import Verdict
-from whet.evidence.report.scale import Scale, quantile, ratio, tick
+from whet.evidence.report.scale import Scale, quantile
+from whet.evidence.units import ratio, tick
 
 STRIP_HEIGHT = 84
 AXIS_HEIGHT = 26

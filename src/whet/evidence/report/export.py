@@ -7,9 +7,9 @@ import io
 
 import msgspec
 
+from whet.evidence import units
 from whet.evidence.headline import headline
 from whet.evidence.record import Export, Outcome, Run
-from whet.evidence.report import scale
 
 CSV_COLUMNS = (
     *("run", "created", "engine", "case", "device", "variant", "round", "order", "seed", "calls"),
@@ -53,9 +53,9 @@ def _run_as_markdown(run: Run, export: Export) -> str:
         ratio = interval = ""
         verdict = verdicts.get(gate.variant)
         if verdict and verdict.outcome is not Outcome.REFUSED and verdict.ratio is not None:
-            ratio = f"{scale.ratio(verdict.ratio)}×"
+            ratio = f"{units.ratio(verdict.ratio)}×"
             if verdict.low is not None and verdict.high is not None:
-                interval = f"{scale.ratio(verdict.low)} to {scale.ratio(verdict.high)}"
+                interval = f"{units.ratio(verdict.low)} to {units.ratio(verdict.high)}"
         word = verdict.outcome.value if verdict else "baseline"
         lines.append(f"| {_cell(gate.variant)} | {word} | {ratio} | {interval} | {'green' if gate.green else 'red'} |")
     lines += [f"\nWarning, {_cell(w.kind)}: {_cell(w.seen)}. {_cell(w.advice)}." for w in run.warnings]

@@ -1,4 +1,4 @@
-"""What the page shows of a run, computed once: no markup here, and no time of a variant whose gate is red."""
+"""What the page shows of a run, computed once. No time of a variant whose gate is red comes out of here."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
+from whet.evidence import units
 from whet.evidence.headline import Headline, headline
 from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict, Warning
 from whet.evidence.report import draw, scale
@@ -85,9 +86,9 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
         axis=draw.ratio_axis(axis),
         logarithmic=axis.logarithmic,
         times=times,
-        reach=scale.percent(reach),
-        regions=_bars(run.regions, scale.duration),
-        memory=_bars(run.memory, scale.size),
+        reach=units.percent(reach),
+        regions=_bars(run.regions, units.duration),
+        memory=_bars(run.memory, units.size),
         full_checks=sum(gate.full_checks for gate in run.gates),
         digest_checks=sum(gate.digest_checks for gate in run.gates),
         reds=[gate for gate in run.gates if not gate.green],
@@ -102,7 +103,7 @@ def _numbers(verdict: Verdict) -> str:
         return ""
     if verdict.ratio is None or verdict.low is None or verdict.high is None:
         return "no interval"
-    return f"{scale.ratio(verdict.ratio)}× [{scale.ratio(verdict.low)}, {scale.ratio(verdict.high)}]"
+    return f"{units.ratio(verdict.ratio)}× [{units.ratio(verdict.low)}, {units.ratio(verdict.high)}]"
 
 
 def _times(run: Run) -> tuple[list[Times], float]:
@@ -112,25 +113,22 @@ def _times(run: Run) -> tuple[list[Times], float]:
     placed = [(number / max(len(run.samples) - 1, 1), sample) for number, sample in enumerate(run.samples)]
     mine = {name: [(p, s) for p, s in placed if s.variant == name] for name in run.variants if name in green}
     values = {name: call_times([s for _, s in pairs], clock).tolist() for name, pairs in mine.items() if pairs}
-    distances = [
-        abs(v / statistics.median(all_ns) - 1) for all_ns in values.values() for v in all_ns if min(all_ns) > 0
-    ]
+    medians = {name: statistics.median(all_ns) for name, all_ns in values.items()}
+    distances = [abs(value / medians[name] - 1) for name, all_ns in values.items() for value in all_ns]
     reach = max(scale.quantile(distances, 0.95) * 1.3 if distances else 0.0, SMALLEST_REACH)
     rows = []
     for name, all_ns in values.items():
-        if min(all_ns) <= 0:
-            continue
         samples = [s for _, s in mine[name]]
-        median = statistics.median(all_ns)
+        median = medians[name]
         device = [s.device_ns / max(s.calls, 1) for s in samples if s.device_ns is not None]
         rows.append(
             Times(
                 variant=name,
-                median=scale.duration(median),
-                spread=scale.percent((scale.quantile(all_ns, 0.75) - scale.quantile(all_ns, 0.25)) / median),
-                fastest=scale.duration(min(all_ns)),
-                cpu=scale.duration(statistics.median(s.cpu_ns / max(s.calls, 1) for s in samples)),
-                device=scale.duration(statistics.median(device)) if device else "",
+                median=units.duration(median),
+                spread=units.percent((scale.quantile(all_ns, 0.75) - scale.quantile(all_ns, 0.25)) / median),
+                fastest=units.duration(min(all_ns)),
+                cpu=units.duration(statistics.median(s.cpu_ns / max(s.calls, 1) for s in samples)),
+                device=units.duration(statistics.median(device)) if device else "",
                 repeats=len(all_ns),
                 picture=draw.sample_strip(name, all_ns, reach, [p for p, _ in mine[name]]),
             )
@@ -178,17 +176,20 @@ def _environment(parts: Mapping[str, Any]) -> dict[str, dict[str, str]]:
     shown: dict[str, dict[str, str]] = {}
     for name, part in parts.items():
         rows = part.items() if isinstance(part, Mapping) else [("", part)]
-        shown[str(name)] = {
-            str(key).removesuffix("_bytes").replace("_", " "): _plain(str(key), value) for key, value in rows
-        }
+        title = TITLES.get(str(name), str(name).capitalize())
+        shown[title] = {_spoken(str(key)): _plain(str(key), value) for key, value in rows}
     return shown
+
+
+def _spoken(key: str) -> str:
+    return key.removesuffix("_bytes").replace("_mhz", ", MHz").replace("_", " ")
 
 
 def _plain(key: str, value: Any) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if key.endswith("_bytes") and isinstance(value, int | float):
-        return scale.size(value)
+        return units.size(value)
     if isinstance(value, list):
         return " ".join(str(item) for item in value)
     return str(value)
