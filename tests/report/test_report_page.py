@@ -16,6 +16,7 @@ from whet.evidence import units
 from whet.evidence.headline import headline
 from whet.evidence.record import Decision, Outcome, Run, Sample
 from whet.evidence.report import render_report, scale
+from whet.evidence.report.across import across
 
 VOID = {"meta", "link", "br", "wbr", "hr", "img", "input"}
 
@@ -110,6 +111,27 @@ def test_several_runs_have_an_index_with_working_links():
     links = [a["href"] for t, a in page.tags if t == "a"]
     assert {f"#run-{run.id}" for run in runs} <= set(links)
     assert {link.removeprefix("#") for link in links} <= targets
+
+
+def at_size(run: Run, n: int, **changes) -> Run:
+    return msgspec.structs.replace(run, case=msgspec.structs.replace(run.case, sizes={"n": n}), **changes)
+
+
+def test_runs_of_one_engine_are_lined_up_across_cases():
+    runs = [at_size(scripted_run(k, refused=(2,) if k == 9 else ()), 2**k) for k in (8, 9, 10)]
+    (picture,) = across([*runs, scripted_run(1, engine="graph")])
+    assert (picture.engine, picture.baseline) == ("msm", "plain")
+    assert [row.where for row in picture.variants["pippenger"]] == [str(run.case) for run in runs]
+    assert [row.verdict for row in picture.variants["pippenger:glv=true"]] == [run.verdicts[1] for run in runs]
+    words = Page(render_report(runs)).words
+    assert "msm across cases" in words and words.index("across cases") < words.index("Time per call")
+
+
+def test_nothing_to_line_up_makes_no_section():
+    assert across([scripted_run(1)]) == []
+    assert across([scripted_run(1), scripted_run(2, engine="graph")]) == []
+    other = msgspec.structs.replace(scripted_run(3), baseline="other")
+    assert across([scripted_run(1), other]) == []
 
 
 def test_decisions_stand_apart_from_the_verdict():

@@ -17,8 +17,8 @@ def show_growth(runs: Sequence[Run]) -> None:
     from whet.cli.console import console
     from whet.cli.run_view import show_failures
     from whet.evidence.cases import volume
-    from whet.evidence.report.scale import duration
     from whet.evidence.trial import call_times
+    from whet.evidence.units import duration
 
     out = console()
     first = runs[0]

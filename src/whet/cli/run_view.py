@@ -64,8 +64,8 @@ def show_failures(gates: Sequence[Gate]) -> None:
 def _cells(run: Run, gate: Gate, verdict: Verdict | None, clock: str) -> list[str]:
     import numpy as np
 
-    from whet.evidence.report.scale import duration
     from whet.evidence.trial import call_times
+    from whet.evidence.units import duration
 
     checks = f"{'green' if gate.green else 'RED'} {gate.full_checks}/{gate.digest_checks}"
     times = call_times([sample for sample in run.samples if sample.variant == gate.variant], clock)

@@ -30,7 +30,6 @@ SMALLEST_REACH = 0.01
 class Comparison:
     verdict: Verdict
     picture: Markup
-    numbers: str
 
 
 @dataclass(frozen=True)
@@ -82,7 +81,7 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
     return Figures(
         run=run,
         headline=headline(run),
-        comparisons=[Comparison(v, draw.interval_row(v, axis), _numbers(v)) for v in run.verdicts],
+        comparisons=[Comparison(v, draw.interval_row(v, axis)) for v in run.verdicts],
         axis=draw.ratio_axis(axis),
         logarithmic=axis.logarithmic,
         times=times,
@@ -98,7 +97,8 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
     )
 
 
-def _numbers(verdict: Verdict) -> str:
+def interval_text(verdict: Verdict) -> str:
+    """0.413× [0.405, 0.421]; nothing at all for a refused variant."""
     if verdict.outcome is Outcome.REFUSED:
         return ""
     if verdict.ratio is None or verdict.low is None or verdict.high is None:

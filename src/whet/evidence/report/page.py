@@ -14,7 +14,8 @@ from markupsafe import Markup, escape
 from whet import __version__
 from whet.errors import BadInput
 from whet.evidence.record import Decision, Run
-from whet.evidence.report.figures import MARKS, figures
+from whet.evidence.report.across import across
+from whet.evidence.report.figures import MARKS, figures, interval_text
 
 FOLDER = Path(__file__).parent
 
@@ -33,6 +34,7 @@ def render_report(
         raise BadInput("a report needs at least one run", cure="whet runs lists what is stored")
     decided = decisions or {}
     return _template().render(
+        across=across(runs),
         pages=[figures(run, list(decided.get(run.id, ()))) for run in runs],
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         timelines={title: Markup(html) for title, html in (timelines or {}).items()},
@@ -51,6 +53,7 @@ def _template() -> Template:
         lstrip_blocks=True,
     )
     environment.filters["brief"] = _brief
+    environment.filters["interval"] = interval_text
     environment.filters["breakable"] = _breakable
     environment.filters["moment"] = _moment
     return environment.get_template("page.html")

@@ -48,11 +48,14 @@ def _linear_ticks(low: float, high: float) -> tuple[float, ...]:
 
 
 def _power_ticks(low: float, high: float) -> tuple[float, ...]:
-    """1, 2, 5, 10 … where that leaves room for the labels, else every power of ten, of a hundred, and so on."""
+    """As many round numbers per power of ten as leave room for the labels, else every other power, and so on."""
     first, last = math.floor(math.log10(low)), math.ceil(math.log10(high))
-    fine = [step * 10.0**power for power in range(first, last + 1) for step in (1, 2, 5)]
-    shown = tuple(tick for tick in fine if low <= tick <= high)
-    apart = 1
+    for steps in ((1, 1.5, 2, 3, 4, 5, 7), (1, 2, 3, 5), (1, 2, 5), (1,)):
+        ticks = [step * 10.0**power for power in range(first, last + 1) for step in steps]
+        shown = tuple(tick for tick in ticks if low <= tick <= high)
+        if len(shown) <= MOST_TICKS:
+            return shown
+    apart = 2
     while len(shown) > MOST_TICKS:
         powers = range(math.ceil(math.log10(low) / apart), math.floor(math.log10(high) / apart) + 1)
         shown = tuple(10.0 ** (power * apart) for power in powers)
