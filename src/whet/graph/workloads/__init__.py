@@ -60,13 +60,13 @@ def families() -> tuple[str, ...]:
     return ("pa", "chain", "wavefront", "fan", "random", "cholesky")
 
 
-def of_size(family: str, tasks: int) -> Workload:
-    """A member of a family with about that many tasks, for growth tables."""
+def of_size(family: str, tasks: int, *, seed: int = 0) -> Workload:
+    """A member of a family with about that many tasks, for growth tables. `seed` changes those that draw numbers."""
     if family == "pa":
         big = attention.CASES["Case1"]
         sequences = max(1, round(tasks / (1 + 4 * big.blocks)))
         sizes = attention.Sizes(sequences, big.heads, big.width, big.block, big.context)
-        return attention.attention(f"pa:{sequences}", sizes)
+        return attention.attention(f"pa:{sequences}", sizes, seed=seed)
     if family == "chain":
         return make("chain", tasks=tasks)
     if family == "wavefront":
@@ -74,7 +74,7 @@ def of_size(family: str, tasks: int) -> Workload:
     if family == "fan":
         return make("fan", rounds=max(1, round(tasks / 1002)))
     if family == "random":
-        return make("random", tasks=tasks)
+        return make("random", tasks=tasks, seed=seed)
     if family == "cholesky":
         return make("cholesky", tiles=max(1, round((6 * tasks) ** (1 / 3))))
     raise BadInput(f"there is no workload family {family!r}", cure=f"families: {', '.join(families())}")
