@@ -7,7 +7,7 @@ BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f 2>/dev/null)
 TEST_WORKERS ?= 2
 
-.PHONY: help setup system driver demo test bench lint format clean
+.PHONY: help setup system driver demo test bench bench-peers lint format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -37,6 +37,9 @@ test: system setup driver lint ## everything that must hold
 
 bench: setup ## growth and ratio tables of every engine
 	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
+	@benchmarks/graph_peers/build
 
 lint: setup ## ruff, mypy, clang-format, layers
 	$(BIN)/ruff check .

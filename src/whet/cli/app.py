@@ -22,6 +22,7 @@ from whet.errors import ExitCode
 COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("whet.cli.doctor:command", "devices, drivers, the store, what is missing and how to get it"),
     "msm": ("whet.cli.msm:command", "compute one multi-scalar multiplication, check it, print the point"),
+    "graph": ("whet.cli.graph:command", "task-graph workloads: run, bench, trace"),
     "check": ("whet.cli.check:command", "the gate alone: oracle against variants"),
     "ab": ("whet.cli.ab:command", "gate, interleaved trial, verdict"),
     "sweep": ("whet.cli.sweep:command", "the same over axes, as a growth table"),

@@ -93,21 +93,24 @@ class GraphEngine(Engine):
         state.run(int(inputs["start"][0]), outputs["cells"])
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
-        """One task after the other, in Python integers."""
         work = _work(case, int(inputs["graph_seed"][0]))
-        start, preds = work.dep_start.tolist(), work.dep_task.tolist()
-        base = int(inputs["start"][0])
-        cells: list[int] = []
-        for task in range(work.tasks):
-            value = _scramble((base + task) & WORD)
-            for edge in range(start[task], start[task + 1]):
-                value = _scramble(value ^ cells[preds[edge]])
-            cells.append(value)
-        return {"cells": np.array(cells, np.uint64)}
+        return {"cells": mixed_in_order(work, int(inputs["start"][0]))}
 
     def close(self, state: Prepared) -> None:
         if state.runtime is not None:
             state.runtime.close(10.0)
+
+
+def mixed_in_order(work: Workload, base: int) -> Array:
+    """What the mixing bodies must leave: one task after the other, in Python integers."""
+    start, preds = work.dep_start.tolist(), work.dep_task.tolist()
+    cells: list[int] = []
+    for task in range(work.tasks):
+        value = _scramble((base + task) & WORD)
+        for edge in range(start[task], start[task + 1]):
+            value = _scramble(value ^ cells[preds[edge]])
+        cells.append(value)
+    return np.array(cells, np.uint64)
 
 
 def _scramble(x: int) -> int:

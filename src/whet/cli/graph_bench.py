@@ -1,0 +1,96 @@
+"""What `whet graph bench` prints."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from whet.cli.console import console, print_json, progress
+from whet.errors import BadInput
+from whet.graph import bench, hardware_workers, workloads
+
+if TYPE_CHECKING:
+    from whet.graph.bench import Figure
+
+PEER_FOLDER = Path("build/peers")
+
+
+def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, growth: bool, as_json: bool) -> None:
+    chosen = workloads.names() if everything else names or bench.DEFAULT
+    for name in chosen:
+        if name not in workloads.names():
+            raise BadInput(f"there is no workload {name!r}", cure=f"workloads: {', '.join(workloads.names())}")
+    counts = (1, 2) if hardware_workers() > 1 else (1,)
+    found = bench.installed_peers(PEER_FOLDER) if peers else {}
+    figures: list[Figure] = []
+    grown: list[Figure] = []
+    steps = len(chosen) * (len(counts) + bool(found)) + (len(bench.GROWTH) if growth else 0) + 1
+    with progress("graph bench", steps) as advance:
+        for name in chosen:
+            work = workloads.make(name)
+            for workers in counts:
+                figures += bench.ours(work, workers, rounds)
+                advance(1, f"{name}, {workers} workers")
+            if found:
+                figures += bench.peers(work, counts[-1], max(1, rounds // 3), PEER_FOLDER)
+                advance(1, f"{name}, peers")
+        if growth:
+            grown = bench.growth(max(1, rounds // 2), lambda text: advance(1, text))
+        scaling = bench.scaling() if len(counts) > 1 else {}
+        built_ms = bench.build_ms()
+        advance(1, "scaling")
+    gains = {
+        f"{edges}, {workers} workers": bench.policy_gain(figures, edges, workers)
+        for edges in ("inferred", "given")
+        for workers in counts
+    }
+    if as_json:
+        print_json(
+            {
+                "figures": figures,
+                "growth": grown,
+                "wired_over_hybrid": gains,
+                "speedup_1us_bodies": scaling,
+                "build_ms_pa_case1": built_ms,
+                "peers": sorted(found),
+            }
+        )
+        return
+    _tables(figures, grown)
+    out = console()
+    for which, gain in gains.items():
+        if gain:
+            out.print(f"wired / hybrid, geometric mean over the workloads ({which}): {gain}")
+    for how, factor in scaling.items():
+        out.print(f"bodies of 1 µs, one worker against two ({how}): {factor}x")
+    out.print(f"building pa:Case1 from arrays in Python: {built_ms} ms")
+    if peers and not found:
+        out.print("no peers installed: `make bench-peers` builds those that can be had")
+
+
+def _tables(figures: list[Figure], grown: list[Figure]) -> None:
+    from rich.table import Table
+
+    out = console()
+    for name in dict.fromkeys(f.workload for f in figures):
+        rows = [f for f in figures if f.workload == name]
+        table = Table(title=f"{name}: {rows[0].tasks:,} tasks, {rows[0].edges:,} edges; ns per task, best (median)")
+        for column in ("contender", "edges", "what", "1 worker", "2 workers"):
+            table.add_column(column, justify="right" if "worker" in column else "left")
+        for key in dict.fromkeys((f.contender, f.dependencies, f.what) for f in rows):
+            cells = {f.workers: f for f in rows if (f.contender, f.dependencies, f.what) == key}
+            table.add_row(*key, *(_cell(cells.get(workers)) for workers in (1, 2)))
+        out.print(table)
+    if grown:
+        table = Table(title="growth of pa, ns per task, best (median)")
+        sizes = list(dict.fromkeys(f.tasks for f in grown))
+        for column in ("contender", "edges", *(f"{size:,}" for size in sizes)):
+            table.add_column(column)
+        for contender, edges in dict.fromkeys((f.contender, f.dependencies) for f in grown):
+            cells = {f.tasks: f for f in grown if (f.contender, f.dependencies) == (contender, edges)}
+            table.add_row(contender, edges, *(_cell(cells.get(size)) for size in sizes))
+        out.print(table)
+
+
+def _cell(figure: Any) -> str:
+    return "" if figure is None else f"{figure.best_ns:.1f} ({figure.median_ns:.1f})"

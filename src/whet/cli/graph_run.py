@@ -1,0 +1,98 @@
+"""What `whet graph run` and `whet graph trace` do."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whet.cli.console import console, print_json
+from whet.cli.graph import make_workload
+from whet.errors import BadInput, OracleMismatch
+from whet.graph import Runtime, kernel, workloads
+from whet.graph.batch import Batch
+from whet.graph.computations import mixing
+from whet.graph.engine import mixed_in_order
+from whet.graph.observe import dot, write_trace
+
+
+def _peaks(runtime: Runtime) -> list[dict[str, Any]]:
+    return [
+        {"ring": p.option, "peak": p.peak, "capacity": p.capacity, "blocked": p.blocked, "advice": p.advice}
+        for p in runtime.peaks().values()
+    ]
+
+
+def _print_peaks(rows: list[dict[str, Any]]) -> None:
+    out = console()
+    for row in rows:
+        out.print(f"{row['ring']:<20} peak {row['peak']:,} of {row['capacity']:,}: {row['advice']}")
+
+
+def run_checked(*, name: str, sizes: tuple[str, ...], as_json: bool, seed: int, edges: str, **given: Any) -> None:
+    if name == "list":
+        console().print("\n".join(workloads.names()))
+        return
+    work = make_workload(name, sizes)
+    dependencies: Any = "both" if work.manual and edges == "inferred" else edges
+    mixed = mixing(work, seed=seed, dependencies=dependencies)
+    with Runtime(**given) as runtime:
+        began = time.perf_counter_ns()
+        mixed.batch.submit(runtime)
+        runtime.wait()
+        elapsed_ns = time.perf_counter_ns() - began
+        peaks, totals, threads = _peaks(runtime), runtime.totals(), runtime.workers
+    wrong = np.flatnonzero(mixed.answer != mixed_in_order(work, seed))
+    if len(wrong):
+        raise OracleMismatch(
+            f"{len(wrong)} of {work.tasks} tasks left a wrong number, the first is task {wrong[0]}",
+            cure="please report it with this command line",
+        )
+    answer = {
+        "workload": work.name,
+        "tasks": work.tasks,
+        "edges": totals["edges"],
+        "policy": given["policy"],
+        "workers": threads,
+        "ns_per_task": round(elapsed_ns / work.tasks, 1),
+        "checked": work.tasks,
+        "rings": peaks,
+    }
+    if as_json:
+        print_json(answer)
+        return
+    console().print(
+        f"{work.name}: {work.tasks:,} tasks, {totals['edges']:,} edges, {given['policy']}, {threads} workers: "
+        f"{answer['ns_per_task']} ns per task; every number right"
+    )
+    _print_peaks(peaks)
+
+
+def write_swimlane(
+    *, name: str, sizes: tuple[str, ...], path: Path, dot_path: Path | None, body_ns: int, as_json: bool, **given: Any
+) -> None:
+    work = make_workload(name, sizes)
+    if work.tasks > 200_000:
+        raise BadInput(f"{work.tasks:,} tasks make a trace that no viewer opens", cure="choose a smaller --size")
+    body = kernel("spin").with_user(np.array([body_ns], np.uint64))
+    batch = Batch(work, [body] * len(work.kinds), dependencies="both" if work.manual else "inferred")
+    options: dict[str, Any] = {"trace": "tasks", "trace_capacity": work.tasks, "record_edges": True, "window": 65536}
+    with Runtime(**given, **options) as runtime:
+        batch.submit(runtime)
+        runtime.wait()
+        spans, edges, peaks = runtime.spans(), runtime.recorded_edges(), _peaks(runtime)
+        phases = [{phase: ns for phase, (ns, _) in worker.items()} for worker in runtime.phases()]
+    write_trace(path, spans, [(a, b) for a, b, _ in edges])
+    if dot_path is not None:
+        dot_path.write_text(dot({s.task: s.name for s in spans}, edges))
+    if as_json:
+        print_json({"trace": str(path), "spans": len(spans), "phases_ns": phases, "rings": peaks})
+        return
+    out = console()
+    out.print(f"{len(spans):,} spans in {path}: open it at ui.perfetto.dev")
+    for worker, times in enumerate(phases):
+        shown = ", ".join(f"{phase} {ns / work.tasks:.0f}" for phase, ns in times.items() if ns)
+        out.print(f"worker {worker}, ns per task: {shown}")
+    _print_peaks(peaks)

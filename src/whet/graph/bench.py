@@ -1,0 +1,210 @@
+"""ns per task: policies, replay and peers on the same graphs, interleaved in one run.
+
+Every figure is the best and the median of several rounds; in a round every contender runs once, so that a busy moment
+of the machine falls on all of them. A task is counted from nothing to done: submission, resolution, dispatch, body,
+completion.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterable
+from functools import partial
+from pathlib import Path
+from statistics import geometric_mean, median
+
+import msgspec
+import numpy as np
+
+from whet.graph import workloads
+from whet.graph.batch import Batch
+from whet.graph.bodies import kernel
+from whet.graph.built import Graph, hardware_workers
+from whet.graph.runtime import POLICIES, Runtime
+from whet.graph.workloads import Workload
+
+# The programs that `make bench-peers` builds, and how many tasks they may be given before they take too long.
+PEERS = {
+    "floor": 1 << 20,
+    "taskflow": 1 << 20,
+    "tbb_tasks": 1 << 20,
+    "tbb_flow": 1 << 20,
+    "openmp_gomp": 1 << 18,
+    "openmp_omp": 1 << 18,
+    "starpu": 1 << 14,
+    "dask": 1 << 11,
+}
+PEER_LIMIT_S = 60
+GROWTH = (1_000, 8_000, 65_000, 500_000)
+DEFAULT = ("pa:Case1", "pa:Case4", "bgemm:Case0", "chain", "wavefront", "fan", "random", "cholesky")
+
+
+class Figure(msgspec.Struct, frozen=True, kw_only=True):
+    """One contender on one graph."""
+
+    workload: str
+    tasks: int
+    edges: int
+    contender: str
+    what: str
+    dependencies: str
+    workers: int
+    best_ns: float
+    median_ns: float
+
+
+Note = Callable[[str], None]
+
+
+def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list[float]) -> Figure:
+    contender, what, dependencies = key
+    return Figure(
+        workload=work.name,
+        tasks=work.tasks,
+        edges=work.edges,
+        contender=contender,
+        what=what,
+        dependencies=dependencies,
+        workers=workers,
+        best_ns=round(min(times), 2),
+        median_ns=round(median(times), 2),
+    )
+
+
+def _submit_and_wait(batch: Batch, runtime: Runtime) -> None:
+    batch.submit(runtime)
+    runtime.wait()
+
+
+def window_for(work: Workload) -> int:
+    """The smallest window in which the largest scope fits with room to run ahead."""
+    return 1 << max(12, min(16, (work.tasks - 1).bit_length()))
+
+
+def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
+    """Three policies with inferred and with given edges, and the replay of the built graph."""
+    runtimes = {p: Runtime(policy=p, workers=workers, window=window_for(work)) for p in POLICIES}
+    batches = {"inferred": Batch(work, dependencies="inferred"), "given": Batch(work, dependencies="given")}
+    if work.manual:
+        del batches["inferred"]
+    built = Graph.from_workload(work)
+    times: dict[tuple[str, str, str], list[float]] = {}
+
+    def timed(key: tuple[str, str, str], run: Callable[[], object]) -> None:
+        began = time.perf_counter_ns()
+        run()
+        times.setdefault(key, []).append((time.perf_counter_ns() - began) / work.tasks)
+
+    try:
+        for _ in range(rounds + 1):
+            for policy, runtime in runtimes.items():
+                for dependencies, batch in batches.items():
+                    timed((policy, "fresh", dependencies), partial(_submit_and_wait, batch, runtime))
+            timed(("replay", "replay", "built"), lambda: built.replay(workers=workers))
+            timed(("replay, edges counted", "replay", "built"), lambda: built.replay(workers=workers, coarsen=False))
+            timed(("build and replay", "fresh", "built"), lambda: Graph.from_workload(work).replay(workers=workers))
+    finally:
+        for runtime in runtimes.values():
+            runtime.close(10.0)
+    # The first round warms up caches and threads.
+    return [_figure(work, key, workers, values[1:]) for key, values in times.items()]
+
+
+def write_edges(work: Workload, path: Path) -> None:
+    """The file that the peer programs read: a tag, two counts, predecessor offsets, predecessors."""
+    head = np.array([work.tasks, work.edges], np.int64)
+    path.write_bytes(b"whetdag1" + head.tobytes() + work.dep_start.tobytes() + work.dep_task.tobytes())
+
+
+def installed_peers(folder: Path) -> dict[str, list[str]]:
+    """Commands of the peers that are built in `folder`."""
+    found = {name: [str(folder / name)] for name in PEERS if (folder / name).is_file()}
+    python, script = folder / "venv" / "bin" / "python", folder / "dask_peer.py"
+    if python.exists() and script.is_file():
+        found["dask"] = [str(python), str(script)]
+    return found
+
+
+def peers(work: Workload, workers: int, rounds: int, folder: Path) -> list[Figure]:
+    """The peers on the same edges, round by round. One that fails or takes too long is left out of this graph."""
+    times: dict[tuple[str, str, str], list[float]] = {}
+    commands = {n: c for n, c in installed_peers(folder).items() if work.tasks <= PEERS[n]}
+    with tempfile.TemporaryDirectory() as scratch:
+        edges = Path(scratch) / "graph.dag"
+        write_edges(work, edges)
+        for _ in range(rounds):
+            for name, command in list(commands.items()):
+                try:
+                    done = subprocess.run(
+                        [*command, str(edges), str(workers), "3"],
+                        capture_output=True,
+                        text=True,
+                        timeout=PEER_LIMIT_S,
+                        check=True,
+                        cwd=scratch,
+                    )
+                except (subprocess.SubprocessError, OSError):
+                    del commands[name]
+                    continue
+                for line in done.stdout.splitlines():
+                    row = json.loads(line)
+                    key = (row["peer"], row["what"], row["dependencies"])
+                    times.setdefault(key, []).extend([row["best_ns_per_task"], row["ns_per_task"]])
+    return [_figure(work, key, workers, values) for key, values in times.items()]
+
+
+def growth(rounds: int, note: Note) -> list[Figure]:
+    """One family from a thousand to half a million tasks: the cost per task should not grow."""
+    figures = []
+    for tasks in GROWTH:
+        work = workloads.of_size("pa", tasks)
+        note(f"growth: {work.tasks:,} tasks")
+        figures += ours(work, min(2, hardware_workers()), rounds)
+    return figures
+
+
+def scaling(body_ns: int = 1000, tasks: int = 20_000) -> dict[str, float]:
+    """Wall time of bodies that each take `body_ns`, one worker against two: speed-up per way of running."""
+    work = workloads.of_size("pa", tasks)
+    duration = np.array([body_ns], np.uint64)
+    bodies = [kernel("spin").with_user(duration)] * len(work.kinds)
+    built = Graph.from_workload(work, bodies)
+    batch = Batch(work, bodies)
+    took: dict[tuple[str, int], list[float]] = {}
+    runtimes = {w: Runtime(workers=w, window=window_for(work)) for w in (1, 2)}
+    try:
+        for _ in range(3):
+            for workers, runtime in runtimes.items():
+                began = time.perf_counter()
+                built.replay(workers=workers)
+                middle = time.perf_counter()
+                _submit_and_wait(batch, runtime)
+                took.setdefault(("replay", workers), []).append(middle - began)
+                took.setdefault(("hybrid", workers), []).append(time.perf_counter() - middle)
+    finally:
+        for runtime in runtimes.values():
+            runtime.close(10.0)
+    return {how: round(min(took[how, 1]) / min(took[how, 2]), 3) for how in ("replay", "hybrid")}
+
+
+def build_ms(name: str = "pa:Case1") -> float:
+    """From numpy arrays to a built graph, in Python."""
+    work = workloads.make(name)
+    times = []
+    for _ in range(5):
+        began = time.perf_counter_ns()
+        Graph.from_workload(work)
+        times.append((time.perf_counter_ns() - began) / 1e6)
+    return round(min(times), 2)
+
+
+def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int) -> float | None:
+    """Geometric mean over the workloads of wired time / hybrid time. Above 1: hybrid is ahead."""
+    best = {
+        (f.workload, f.contender): f.best_ns for f in figures if (f.dependencies, f.workers) == (dependencies, workers)
+    }
+    ratios = [best[w, "wired"] / best[w, "hybrid"] for w, c in best if c == "hybrid" and (w, "wired") in best]
+    return round(geometric_mean(ratios), 3) if ratios else None
