@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from whet.errors import BadInput, OracleMismatch, Unsupported
+from whet.graph import Runtime
 from whet.protocol import Case, Engine, Output, Timing, Variant, VariantSpec
 from whet.regions import recorder as record_module
 from whet.regions import recording
@@ -17,7 +18,7 @@ from whet.regions.engine_run import capture_engine
 from whet.regions.prediction import explain_waits
 from whet.regions.recorder import OFF, record
 from whet.regions.reducer import reduce
-from whet.regions.sources import Event, from_counters, from_events, from_stages
+from whet.regions.sources import Event, from_counters, from_events, from_phases, from_stages, from_tasks
 from whet.regions.tax import fingerprint, measure_tax, recorder_tax
 from whet.regions.verdict import Bracket, judge
 
@@ -222,6 +223,19 @@ def test_thread_counters_make_a_table_without_a_made_up_critical_path():
     assert reduce(capture).coverage == 1
     verdict = judge(capture, tag="hot")
     assert verdict.reasons == ["wait idle is known by its length alone, not by its arrival times"]
+
+
+def test_the_threads_of_the_graph_runtime_make_the_same_table():
+    with Runtime(workers=2, trace="tasks") as runtime:
+        for number in range(40):
+            runtime.submit(lambda: sum(range(2000)), name="even" if number % 2 == 0 else "odd")
+        runtime.wait()
+        tasks, phases = from_tasks(runtime.spans()), from_phases(runtime.phases())
+    trips = {row.region: row.trips for row in reduce(tasks).rows}
+    assert trips == {"even": 20, "odd": 20}
+    assert reduce(phases).coverage == 1
+    roles = {row.region: row.role for row in reduce(phases).rows}
+    assert roles["body"] == "work" and roles.get("idle", "wait") == roles.get("poll", "wait") == "wait"
 
 
 @pytest.mark.parametrize(

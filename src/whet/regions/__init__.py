@@ -10,7 +10,7 @@ from whet.regions.prediction import check_prediction, predict
 from whet.regions.recorder import record, recording
 from whet.regions.reducer import State, Table, reduce
 from whet.regions.schema import Region, Schema, load_schema
-from whet.regions.sources import Event, from_counters, from_events, from_stages
+from whet.regions.sources import Event, from_counters, from_events, from_phases, from_stages, from_tasks
 from whet.regions.tax import Tax, measure_tax, recorder_tax
 from whet.regions.verdict import Bracket, RegionVerdict, Thresholds, judge
 
@@ -31,7 +31,9 @@ __all__ = [
     "check_prediction",
     "from_counters",
     "from_events",
+    "from_phases",
     "from_stages",
+    "from_tasks",
     "include_dir",
     "judge",
     "load",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,9 @@ from whet.errors import BadInput, Unsupported
 from whet.regions.capture import CELL, About, Capture, Cells, LaunchValue, make_capture, replace_about
 from whet.regions.grid import Axis
 from whet.regions.schema import Region, Schema, check
+
+if TYPE_CHECKING:
+    from whet.graph.observe import Span
 
 ORIGIN = 1  # tick 0 is no place in time
 
@@ -99,6 +102,22 @@ def from_events(
         _about(tick_source, launch, name), tick_step=quantum_ns, grid={rows: count}, rows=rows, total_ns=total_ns
     )
     return make_capture(cells, schema, about, origin=name)
+
+
+def from_tasks(spans: Iterable[Span], *, tags: Tags | None = None, name: str = "tasks") -> Capture:
+    """Tasks of a graph runtime (`whet.graph.Runtime.spans()`) by name; what lies between them shows as holes."""
+    events = [Event(span.worker, span.name or "task", span.begin_ns, span.end_ns) for span in spans]
+    return from_events(events, tags=tags, name=name)
+
+
+def from_phases(
+    workers: Sequence[Mapping[str, tuple[int, int]]], *, tags: Tags | None = None, name: str = "phases"
+) -> Capture:
+    """Phases of a graph runtime's threads (`whet.graph.Runtime.phases()`), which fill each thread's whole time."""
+    busy = [{phase: ns for phase, (ns, _) in row.items() if ns} for row in workers]
+    lived = [row for row in busy if row]
+    waits = {phase for row in lived for phase in row} & {"poll", "idle"}
+    return from_counters(lived, spans_ns=[sum(row.values()) for row in lived], waits=waits, tags=tags, name=name)
 
 
 def _rows(given: Sequence[Durations], totals: Sequence[int]) -> list[list[tuple[str, int]]]:
