@@ -240,7 +240,13 @@ class Runtime:
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when every task is done. Raises the first error since the last wait, with the task's name."""
         self._usable()
-        self._wait_in_slices(self._native.wait_all, timeout_s)
+        try:
+            self._wait_in_slices(self._native.wait_all, timeout_s)
+        except GraphTimeout:
+            raise
+        except BaseException:
+            self._errors.clear()
+            raise
         self._kept.clear()
         self._errors.clear()
 
