@@ -1,0 +1,126 @@
+"""Every graph example runs and prints what it promises; so do the graph commands."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from test_graph_face_runtime import check_chrome_trace
+from whet.cli.app import invoke
+from whet.errors import BadInput
+from whet.graph import bench, workloads
+
+ROOT = Path(__file__).parents[1]
+EXPECTED = {
+    "graph_first.py": ["row sums [60.0, 220.0, -38.0, -54.0]", "total 188.0", "edges 3"],
+    "graph_numba.py": ["sum of squares 21333.500003, numpy says 21333.500003"],
+    "graph_ctypes.py": ["counted 45", "doubled 1024"],
+    "graph_attention.py": ["1040 tasks, 1520 edges", "first sequence right: True"],
+}
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_example(name):
+    done = subprocess.run(
+        [sys.executable, ROOT / "examples" / name], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    for line in EXPECTED[name]:
+        assert line in done.stdout
+
+
+def test_all_graph_examples_are_listed():
+    assert {p.name for p in (ROOT / "examples").glob("graph_*.py")} == set(EXPECTED)
+
+
+@pytest.mark.parametrize("policy", ["wired", "polling", "hybrid"])
+def test_graph_run_checks_every_task(policy, capsys):
+    assert invoke(["graph", "run", "wavefront", "--size", "side=20", "--policy", policy, "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert (answer["tasks"], answer["edges"], answer["checked"]) == (400, 760, 400)
+    assert {row["ring"] for row in answer["rings"]} == {"window", "heap_bytes", "tensormap_capacity"}
+
+
+def test_graph_run_catches_a_wrong_number(monkeypatch):
+    from whet.errors import OracleMismatch
+    from whet.graph import engine
+
+    right = engine.mixed_in_order
+    monkeypatch.setattr("whet.cli.graph_run.mixed_in_order", lambda work, seed: right(work, seed) ^ 1)
+    with pytest.raises(OracleMismatch, match="20 of 20"):
+        invoke(["graph", "run", "chain", "--size", "tasks=20"])
+
+
+def test_graph_trace_writes_what_perfetto_opens(tmp_path, capsys):
+    path, dot = tmp_path / "t.json", tmp_path / "g.dot"
+    arguments = ["graph", "trace", "pa:CaseSmall1", "--out", str(path), "--dot", str(dot), "--workers", "2", "--json"]
+    assert invoke(arguments) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["spans"] == 13
+    check_chrome_trace(json.loads(path.read_text()), tasks=13, arrows=17)
+    assert dot.read_text().count(" -> ") == 17
+
+
+def test_graph_bench_is_json_with_every_contender(capsys):
+    assert (
+        invoke(["graph", "bench", "--workload", "pa:Case4", "--rounds", "1", "--no-peers", "--no-growth", "--json"])
+        == 0
+    )
+    answer = json.loads(capsys.readouterr().out)
+    seen = {(f["contender"], f["dependencies"], f["workers"]) for f in answer["figures"]}
+    for policy in ("wired", "polling", "hybrid"):
+        assert {(policy, "inferred", 1), (policy, "given", 1)} <= seen
+    assert any(contender == "replay" for contender, _, _ in seen)
+    assert all(f["best_ns"] > 0 and f["tasks"] == 1040 for f in answer["figures"])
+    assert answer["wired_over_hybrid"]["inferred, 1 workers"] > 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["graph", "run", "nothing"],
+        ["graph", "run", "chain", "--size", "tasks"],
+        ["graph", "run", "chain", "--size", "side=3"],
+        ["graph", "run", "chain", "--size", "tasks=0"],
+        ["graph", "run", "chain", "--window", "5"],
+        ["graph", "bench", "--workload", "nothing"],
+        ["graph", "trace", "chain", "--size", "tasks=300000"],
+    ],
+)
+def test_wrong_commands_are_bad_input(arguments):
+    with pytest.raises(BadInput) as caught:
+        invoke(arguments)
+    assert caught.value.cure
+
+
+def test_the_edge_file_is_what_the_peers_read(tmp_path):
+    import numpy as np
+
+    work = workloads.make("wavefront", side=5)
+    path = tmp_path / "w.dag"
+    bench.write_edges(work, path)
+    words = np.frombuffer(path.read_bytes(), np.int64)
+    assert path.read_bytes()[:8] == b"whetdag1" and words[1:3].tolist() == [25, 40]
+    assert words[3 : 3 + 26].tolist() == work.dep_start.tolist()
+    assert words[29:].tolist() == work.dep_task.tolist()
+
+
+def test_gain_is_the_geometric_mean_of_the_ratios():
+    def figure(workload, contender, ns):
+        return bench.Figure(
+            workload=workload, tasks=1, edges=0, contender=contender, what="fresh", dependencies="given", workers=2,
+            best_ns=ns, median_ns=ns,
+        )  # fmt: skip
+
+    figures = [
+        figure("a", "wired", 4.0),
+        figure("a", "hybrid", 1.0),
+        figure("b", "wired", 1.0),
+        figure("b", "hybrid", 1.0),
+    ]
+    assert bench.policy_gain(figures, "given", 2) == 2.0
+    assert bench.policy_gain(figures, "inferred", 2) is None
