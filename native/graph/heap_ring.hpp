@@ -38,6 +38,7 @@ class HeapRing {
         std::byte* const block = memory_ + inside_;
         top_ += skipped + bytes;
         inside_ += bytes;
+        if (inside_ == capacity_) inside_ = 0;
         if (used() > peak_) peak_ = used();
         return block;
     }
@@ -57,7 +58,7 @@ class HeapRing {
     const std::uint64_t align_;
     const std::uint64_t capacity_;
     std::byte* memory_ = nullptr;
-    std::uint64_t inside_ = 0;  // top_ as an offset in the memory, at most the capacity
+    std::uint64_t inside_ = 0;  // top_ as an offset in the memory, below the capacity
     std::uint64_t top_ = 0;
     std::uint64_t bottom_ = 0;
     std::uint64_t peak_ = 0;

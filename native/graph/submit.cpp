@@ -271,7 +271,8 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     std::uint32_t regions = 0;
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
-            bytes += heap_.padded(tensor.bytes);
+            // One byte too many is enough to be refused, and cannot overflow the sum.
+            bytes += tensor.bytes <= heap_.capacity() ? heap_.padded(tensor.bytes) : heap_.capacity() + 1;
         } else {
             ++regions;
         }

@@ -91,6 +91,7 @@ class Machine {
         threads_[self_].blocked_on = word;
         threads_[self_].timed = timed;
         step();
+        threads_[self_].timed = false;
     }
     void wake(const void* word, bool all) {
         for (unsigned thread = 0; thread < count_; ++thread) {
@@ -297,13 +298,16 @@ inline bool Machine::pick_thread() {
             return !other.finished && !other.blocked_on && !other.yielded;
         };
         const bool stay = can_run(self_);
+        // After a yield or a sleep with a limit the round goes on in order, or a run in which two threads pass the turn
+        // to each other for ever would count as a fault.
+        const bool costs = stay || threads_[self_].yielded || threads_[self_].timed;
         if (stay) options[count++] = self_;
         for (unsigned distance = 1; distance < count_; ++distance) {
             const unsigned thread = (self_ + distance) % count_;
             if (can_run(thread)) options[count++] = thread;
         }
         if (count != 0) {
-            const unsigned next = options[count == 1 ? 0 : choices_.choose(count, stay)];
+            const unsigned next = options[count == 1 ? 0 : choices_.choose(count, costs)];
             if (next != self_) {
                 for (Thread& thread : threads_) thread.yielded = false;
             }
