@@ -222,7 +222,7 @@ def test_doctor_finds_this_machine_fit(whet, stored):
     shown = whet("doctor", "--quick", "--json")
     findings = {row["probe"]: row for row in json.loads(shown.out)}
     assert shown.code == 0
-    assert findings["native"]["status"] == "ok" and "4 runs" in findings["store"]["said"]
+    assert findings["native"]["status"] == "ok" and "runs: 4" in findings["store"]["said"]
     assert all(row["cure"] for row in findings.values() if row["status"] in ("missing", "broken"))
     assert "gpu" not in " ".join(findings)
 

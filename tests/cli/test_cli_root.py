@@ -164,6 +164,13 @@ def test_a_full_disk_under_stdout_is_explained(whet_env):
     assert done.stderr.startswith(b"error: ") and b"Traceback" not in done.stderr
 
 
+@pytest.mark.parametrize("closed", ["1", "2"])
+def test_a_closed_stream_is_no_obstacle(whet_env, closed):
+    program = f"exec {sys.executable} -m whet --help {closed}>&-"
+    done = subprocess.run(["/bin/sh", "-c", program], env=whet_env, capture_output=True, text=True, check=False)
+    assert done.returncode == 0 and "Traceback" not in done.stderr
+
+
 def test_an_interrupt_ends_cleanly(whet_env):
     source = "\n".join(
         (

@@ -203,6 +203,15 @@ def test_a_database_of_another_program(tmp_path):
     assert path.read_bytes() == before
 
 
+@pytest.mark.parametrize("content", [b"x", b"notes\n" * 3, b"SQLite format 3", b"\0" * 50, b"y" * 5000])
+@pytest.mark.parametrize("read_only", [False, True])
+def test_a_file_of_another_kind_is_left_alone(tmp_path, content, read_only):
+    path = tmp_path / "notes.txt"
+    path.write_bytes(content)
+    refused(path, "not a run store", read_only=read_only)
+    assert path.read_bytes() == content
+
+
 def test_rubbish_is_never_more_than_a_store_error(tmp_path, tried):
     path = filled(tmp_path / "good.sqlite", 2)
     good = path.read_bytes()

@@ -6,6 +6,7 @@ A command module holds one `click.Command` (usually named `command`). It returns
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Sequence
@@ -112,9 +113,7 @@ def invoke(arguments: Sequence[str]) -> int:
 
 def run(arguments: Sequence[str] | None = None) -> NoReturn:
     """Entry point of the `whet` script, and the one place where an error becomes text and an exit code."""
-    for stream in (sys.stdout, sys.stderr):
-        if hasattr(stream, "reconfigure"):
-            stream.reconfigure(errors="backslashreplace")
+    _prepare_streams()
     try:
         if instruction := os.environ.get(COMPLETE_VARIABLE):
             from click.shell_completion import shell_complete
@@ -126,3 +125,12 @@ def run(arguments: Sequence[str] | None = None) -> NoReturn:
     except BaseException as error:
         code = explain(error)
     sys.exit(code)
+
+
+def _prepare_streams() -> None:
+    """A stream that the caller closed swallows what it gets; a terminal without Unicode shows escapes."""
+    sys.stdout = sys.stdout or io.StringIO()
+    sys.stderr = sys.stderr or io.StringIO()
+    for stream in (sys.stdout, sys.stderr):
+        if hasattr(stream, "reconfigure"):
+            stream.reconfigure(errors="backslashreplace")

@@ -31,5 +31,5 @@ def write_text(path: Path, text: str) -> None:
             raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        cure = "choose another file with -o, or free some space"
+        cure = "choose another file; its folder must exist, be writable and have space"
         raise WhetError(f"{path} cannot be written: {reason}", cure=cure) from error

@@ -150,7 +150,7 @@ def _store(place: Path | None) -> list[Finding]:
     if free_mib < LEAST_FREE_MIB:
         said = f"{path}: only {free_mib} MiB free"
         return [Finding(probe="store", status="broken", said=said, cure="free some space, or set WHET_STORE")]
-    return [Finding(probe="store", status="ok", said=f"{path}, {runs} runs, {free_mib:,} MiB free")]
+    return [Finding(probe="store", status="ok", said=f"{path}, runs: {runs}, {free_mib:,} MiB free")]
 
 
 def _gpu(_: Path | None) -> list[Finding]:

@@ -8,10 +8,11 @@ from pathlib import Path
 from types import TracebackType
 
 from whet.errors import StoreError
-from whet.evidence.store_faults import ANOTHER_PLACE, explained
+from whet.evidence.store_faults import ANOTHER_PLACE, FAULTS, explained
 
 STORE_VERSION = 1
 APPLICATION_ID = 0x77686574  # "whet"
+HEADER = b"SQLite format 3\0"
 SCHEMA = """
 CREATE TABLE run (
     sequence INTEGER PRIMARY KEY AUTOINCREMENT,
@@ -77,6 +78,7 @@ def make_folder(folder: Path) -> None:
 
 def connect(place: Path, wait_s: float) -> sqlite3.Connection:
     """Opens the file to read and write, with its tables made."""
+    _check_header(place)
     with explained(place):
         connection = _connect(place.absolute().as_uri(), wait_s)
         try:
@@ -95,6 +97,7 @@ def connect_to_read(place: Path, wait_s: float) -> sqlite3.Connection:
     """Opens the file without ever writing. A file that is not there, or has nothing in it yet, reads as empty."""
     if not place.exists():
         return _nothing()
+    _check_header(place)
     uri = place.absolute().as_uri()
     with explained(place):
         connection = _connect(f"{uri}?mode=ro", wait_s)
@@ -123,6 +126,18 @@ def _nothing() -> sqlite3.Connection:
 
 def _connect(uri: str, wait_s: float) -> sqlite3.Connection:
     return sqlite3.connect(uri, timeout=wait_s, isolation_level=None, uri=True)
+
+
+def _check_header(place: Path) -> None:
+    """SQLite takes a file of a few bytes for an empty database and would write over it."""
+    try:
+        with place.open("rb") as stream:
+            start = stream.read(len(HEADER))
+    except OSError:
+        return
+    if start and start != HEADER and not Path(f"{place}-journal").exists():
+        cause, cure = FAULTS[sqlite3.SQLITE_NOTADB]
+        raise StoreError(f"run store {place}: {cause}", cure=cure)
 
 
 def _check_version(connection: sqlite3.Connection, place: Path) -> None:
