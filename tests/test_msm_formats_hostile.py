@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import gzip
 import os
 import random
@@ -316,4 +317,9 @@ def test_descriptors_are_given_back(tmp_path):
         for _ in range(20):
             with pytest.raises(BadInput):
                 Srs.open(path, form)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    path.write_bytes(G["raw-le"])
+    for _ in range(20):
+        Srs.open(path, "raw-le").read()  # never closed, but collected
+    gc.collect()
     assert len(list(Path("/proc/self/fd").iterdir())) == before

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import random
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
 
 import point_files as pf
-from whet.errors import BadInput
+from whet.errors import BadInput, ExitCode, WhetError
 from whet.msm import Point, Scalars, Srs, msm
 from whet.msm.points import msm_from_files, write_points, write_scalars
 
@@ -91,6 +92,50 @@ def test_streaming_in_chunks_gives_the_same_sum(srs, tmp_path, records):
     assert sum(heard) == N and max(heard) <= records
 
 
+def test_streaming_holds_one_chunk_at_a_time(tmp_path):
+    points, values = pf.multiples(64), scalars(64)
+    repeats, records = 256, 512  # 2^14 points: a megabyte of them and half of scalars
+    (tmp_path / "p").write_bytes(b"".join(pf.affine(p, "big") for p in points) * repeats)
+    write_scalars(tmp_path / "s", values * repeats)
+    with Srs.open(tmp_path / "p", "eip196") as file, Scalars.open(tmp_path / "s", "raw-le") as scalar_file:
+        msm_from_files(Srs.open(file.path, "eip196", n=1), Scalars.open(scalar_file.path, "raw-le", n=1))  # imports
+        tracemalloc.start()
+        try:
+            total = msm_from_files(file, scalar_file, records=records)
+            assert tracemalloc.get_traced_memory()[1] < 600_000
+        finally:
+            tracemalloc.stop()
+    assert total == expected([value * repeats for value in values])
+
+
+def test_closing_under_readers_gives_whole_answers_or_an_error(srs, tmp_path):
+    """The number of a closed descriptor goes to the next file that is opened: no reader may see that one."""
+    rows, wrong = srs.read(), []
+    (tmp_path / "other").write_bytes(bytes(64 * N))
+
+    def read(file: Srs) -> None:
+        try:
+            while True:
+                if (file.read() != rows).any():
+                    wrong.append(file)
+        except BadInput as error:
+            if "is closed" not in str(error):
+                wrong.append(error)
+
+    for _ in range(20):
+        file = Srs.open(srs.path, "raw-le-mont")
+        threads = [threading.Thread(target=read, args=(file,)) for _ in range(3)]
+        for thread in threads:
+            thread.start()
+        file.close()
+        others = [Srs.open(tmp_path / "other", "raw-le") for _ in range(4)]
+        for thread in threads:
+            thread.join()
+        for other in others:
+            other.close()
+    assert not wrong
+
+
 def test_streaming_needs_equal_lengths_and_finds_bad_records(srs, tmp_path):
     write_scalars(tmp_path / "s", scalars(N - 1))
     with Scalars.open(tmp_path / "s", "raw-le") as short, pytest.raises(BadInput, match=r"300 points .* 299 scalars"):
@@ -148,7 +193,8 @@ def test_a_failed_write_leaves_the_old_file(tmp_path, monkeypatch, tried):
         with pytest.raises(BadInput, match="cannot be written"):
             write_points(path, [(1, 2)])
     monkeypatch.setattr("os.fsync", lambda _: (_ for _ in ()).throw(OSError(28, "No space left on device")))
-    with pytest.raises(BadInput, match="No space left"):
+    with pytest.raises(WhetError, match="No space left") as caught:
         write_scalars(target, [5])
+    assert caught.value.exit_code == ExitCode.ENVIRONMENT
     assert target.read_bytes() == before and [path.name for path in tmp_path.iterdir()] == ["out"]
     tried("malformed inputs", len(wrong) + 6)

@@ -9,6 +9,10 @@ from __future__ import annotations
 import errno
 import os
 import stat
+import threading
+import weakref
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
@@ -31,21 +35,27 @@ CURES = {
 
 
 class Source:
-    """One open file. Reads are positionless, so several threads may share it. Owns the descriptor until `close`."""
+    """One open file. Reads are positionless, so several threads may share it.
+
+    The descriptor is given back by the last reader after `close`, never under a reader: its number may by then belong
+    to another file. A source that nobody closes gives it back when it is collected.
+    """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.path = Path(path)
-        self._descriptor = -1
+        self._lock = threading.Lock()
+        self._readers = 0
+        self._closed = False
         try:
             # Non-blocking, so that a named pipe is refused below instead of hanging here.
             self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-            status = os.fstat(self._descriptor)
         except ValueError as error:
             raise BadInput(f"{os.fspath(self.path)!r} is not a path: {error}", cure="check the path") from None
         except OSError as error:
-            self.close()
             cause, cure = CURES.get(error.errno or 0, (f"cannot be opened: {error.strerror}", "check the path"))
             raise BadInput(f"{self.path} {cause}", cure=cure) from None
+        self._release = weakref.finalize(self, os.close, self._descriptor)
+        status = os.fstat(self._descriptor)
         self.size_bytes = status.st_size
         if not stat.S_ISREG(status.st_mode):
             self.close()
@@ -57,7 +67,7 @@ class Source:
 
     def bad(self, cause: str, *, cure: str, index: int | None = None) -> BadInput:
         """The complaint about this file, with the hint that it may be packed."""
-        head = self._read_at_most(0, 8)
+        head = b"" if self._closed else self._read_at_most(0, 8)
         tool = next((tool for magic, tool in PACKED.items() if head.startswith(magic)), None)
         hint = f"; it starts like a packed file, so {tool} it first if it is one" if tool else ""
         return BadInput(f"{self.path}: {cause}", cure=cure + hint, index=index)
@@ -86,27 +96,42 @@ class Source:
         """`count` records as a (count, record_bytes) array of their own. The caller has checked the bounds."""
         array = np.empty((count, record_bytes), dtype=np.uint8)
         rest = memoryview(array.reshape(-1).data) if count else memoryview(b"")
-        while rest:
-            got = os.preadv(self._live(), [rest], offset)
-            if got == 0:
-                raise self._shrunk(offset)
-            offset += got
-            rest = rest[got:]
+        with self._borrowed() as descriptor:
+            while rest:
+                got = os.preadv(descriptor, [rest], offset)
+                if got == 0:
+                    raise self._shrunk(offset)
+                offset += got
+                rest = rest[got:]
         return array
 
     def close(self) -> None:
-        """Closes the descriptor; later reads raise BadInput."""
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        """Later reads raise BadInput; those under way finish."""
+        with self._lock:
+            self._closed = True
+            self._release_if_idle()
+
+    @contextmanager
+    def _borrowed(self) -> Iterator[int]:
+        with self._lock:
+            if self._closed:
+                raise BadInput(f"{self.path} is closed", cure="open it again")
+            self._readers += 1
+        try:
+            yield self._descriptor
+        finally:
+            with self._lock:
+                self._readers -= 1
+                self._release_if_idle()
+
+    def _release_if_idle(self) -> None:
+        """Under the lock."""
+        if self._closed and self._readers == 0:
+            self._release()
 
     def _shrunk(self, offset: int) -> BadInput:
         return self.bad(f"ended at byte {offset} while it was read", cure="leave the file alone, and try again")
 
-    def _live(self) -> int:
-        if self._descriptor < 0:
-            raise BadInput(f"{self.path} is closed", cure="open it again")
-        return self._descriptor
-
     def _read_at_most(self, offset: int, size_bytes: int) -> bytes:
-        return os.pread(self._live(), size_bytes, offset)
+        with self._borrowed() as descriptor:
+            return os.pread(descriptor, size_bytes, offset)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
 import secrets
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 from typing import IO
 
 from whet._native import curve
-from whet.errors import BadInput
+from whet.errors import BadInput, WhetError
 from whet.msm.point import Endian
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars
 
@@ -52,7 +53,9 @@ def _whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
             os.fsync(file.fileno())
         beside.replace(target)
     except (OSError, ValueError) as error:
-        raise BadInput(f"{target} cannot be written: {error}", cure="check the path and the free space") from None
+        full = isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EIO)
+        kind = WhetError if full else BadInput
+        raise kind(f"{target} cannot be written: {error}", cure="check the path and the free space") from None
     finally:
         with contextlib.suppress(OSError, ValueError):
             beside.unlink(missing_ok=True)
