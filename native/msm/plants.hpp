@@ -1,5 +1,5 @@
 // Faults that the tests plant in the fast engine, one list for every kernel: see fault.hpp for the idea.
-// WHET_PLANT(name) is the constant false unless the build defines WHET_FAULTS; then it is true while that plant is the
+// WHET_PLANT(name) is the constant false unless the build defines WHET_PLANTS; then it is true while that plant is the
 // active one.
 #pragma once
 
@@ -29,7 +29,7 @@ enum class Plant : int {
 #undef WHET_PLANT_ENTRY
 };
 
-#ifdef WHET_FAULTS
+#ifdef WHET_PLANTS
 inline Plant active_plant = Plant::none;
 #define WHET_PLANT(name) (::whet::msm::active_plant == ::whet::msm::Plant::name)
 #else

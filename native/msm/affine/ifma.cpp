@@ -121,7 +121,7 @@ __attribute__((noinline)) Lanes guarded_denominator(const Chunk& chunk, Scratch&
     s.exceptions[g].hold = static_cast<LaneMask>(~active);
     s.exceptions[g].copy = active & infinite;
     if (WHET_PLANT(infinite_sum_kept)) s.exceptions[g].copy = 0, s.exceptions[g].hold |= infinite;
-    if (WHET_PLANT(padding_added)) s.exceptions[g].hold = 0;
+    if (WHET_PLANT(padding_added)) s.exceptions[g].copy |= s.exceptions[g].hold, s.exceptions[g].hold = 0;
     return choose(active & static_cast<LaneMask>(~infinite), plain, all_lanes(constants52.one));
 }
 

@@ -36,8 +36,13 @@ constexpr std::size_t slots_of(std::size_t entries) {
 constexpr std::size_t groups_of(std::size_t lists, std::size_t entries) {
     return (lists + lanes - 1) / lanes + long_groups(entries);
 }
-// Sums of parts, over all levels of splitting: each level has at most half as many as the one before.
-constexpr std::size_t parts_of(std::size_t entries) { return 2 * lanes * long_groups(entries) + 8 * lanes; }
+// Sums of parts, over all levels of splitting: the parts of one level are the entries of the next.
+constexpr std::size_t parts_of(std::size_t entries) {
+    std::size_t parts = 0;
+    for (std::size_t groups = long_groups(entries); groups > 0; groups = long_groups(lanes * groups))
+        parts += lanes * groups;
+    return parts;
+}
 
 struct RegionShape {
     std::size_t lists;

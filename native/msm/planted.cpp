@@ -1,0 +1,89 @@
+// Every planted fault on every kernel must change some answer: the cases that the tests use can fail.
+#include <cstdio>
+#include <random>
+#include <string>
+#include <vector>
+
+#include "msm/engine/engine.hpp"
+#include "msm/plants.hpp"
+#include "msm/reference.hpp"
+#include "tests/check.hpp"
+
+using namespace whet;
+using namespace whet::msm;
+
+namespace {
+
+struct Case {
+    std::vector<G1Affine> points;
+    std::vector<Scalar256> scalars;
+    unsigned windows;
+    G1Affine want;
+};
+
+std::vector<Case> make_cases() {
+    std::mt19937_64 random_bits(99);
+    std::vector<G1Affine> points;
+    G1Jacobian at = G1Jacobian::from(Bn254::generator());
+    for (int i = 0; i < 600; ++i, at = add(at.doubled(), Bn254::generator())) points.push_back(at.affine());
+    std::vector<Scalar256> scalars(600);
+    for (auto& scalar : scalars) {
+        for (u64& word : scalar) word = random_bits();
+    }
+    std::vector<Case> cases = {{points, scalars, 0, {}}, {points, scalars, 8, {}}, {points, scalars, 31, {}}};
+    cases.push_back({std::vector<G1Affine>(600, points[1]), scalars, 20, {}});
+    cases.push_back({std::vector<G1Affine>(600, points[1]), std::vector<Scalar256>(600, {1, 0, 0, 0}), 0, {}});
+    Case opposite{points, scalars, 12, {}};
+    for (std::size_t i = 0; i + 2 < 600; i += 2) {
+        opposite.points[i + 1] = -opposite.points[i];
+        opposite.scalars[i + 1] = opposite.scalars[i];
+    }
+    cases.push_back(opposite);
+    Case few{points, std::vector<Scalar256>(600, {3, 0, 0, 0}), 0, {}};
+    for (std::size_t i = 0; i < 600; ++i) few.points[i] = i % 3 ? points[i % 4] : -points[(i / 3) % 4];
+    cases.push_back(few);
+    Case infinite{points, scalars, 0, {}};
+    infinite.points[7] = infinite.points[599] = G1Affine::infinity();
+    cases.push_back(infinite);
+    for (Case& one : cases) {
+        MsmWork work;
+        one.want = msm_pippenger(one.points, one.scalars, {}, work).affine();
+    }
+    return cases;
+}
+
+bool wrong(const Kernel& kernel, const Case& one) {
+    Engine engine(kernel, 1);
+    engine.prepare(reinterpret_cast<const std::byte*>(one.points.data()), one.points.size(), true);
+    Report report;
+    RunOptions options;
+    options.windows = one.windows;
+    return !(engine.run(reinterpret_cast<const std::byte*>(one.scalars.data()), 600, options, report) == one.want);
+}
+
+constexpr const char* names[] = {"none",
+#define WHET_PLANT_ENTRY(name) #name,
+                                 WHET_PLANT_LIST(WHET_PLANT_ENTRY)
+#undef WHET_PLANT_ENTRY
+};
+
+}  // namespace
+
+int main() {
+    const std::vector<Case> cases = make_cases();
+    for (const Kernel* kernel : all_kernels()) {
+        if (!kernel->usable()) continue;
+        for (int plant = 0; plant < static_cast<int>(std::size(names)); ++plant) {
+            // The portable kernel has no arithmetic of its own; the faults of Fp are planted elsewhere.
+            const bool arithmetic =
+                plant == static_cast<int>(Plant::carry_dropped) || plant == static_cast<int>(Plant::reduction_missing);
+            if (arithmetic && kernel == &portable_kernel) continue;
+            active_plant = static_cast<Plant>(plant);
+            int caught = 0;
+            for (const Case& one : cases) caught += wrong(*kernel, one);
+            if ((caught > 0) != (plant > 0)) std::fprintf(stderr, "%s: %s: %d\n", kernel->name, names[plant], caught);
+            CHECK((caught > 0) == (plant > 0));
+        }
+    }
+    return whet::test::finish("planted faults of the msm engine");
+}

@@ -1,0 +1,308 @@
+"""The fast engine, on every backend of this CPU: right on adversarial cases, and its promises as a library."""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter
+
+import numpy as np
+import pytest
+from whet._native import msm as native
+
+from whet.errors import BadInput, Cancelled, DeviceOutOfMemory, Unsupported
+from whet.msm import Engine, Point, inputs, msm
+from whet.msm.adversarial import KINDS, adversarial_case, adversarial_cases
+from whet.msm.affine import OVERRIDE, Affine
+from whet.msm.engine import MsmEngine
+from whet.msm.oracle import known_multiples
+from whet.msm.validate import read_points
+from whet.protocol import Case, parse_variant
+
+BACKENDS = native.backends()
+WINDOWS = (0, 8, 9, 11, 14, 19, 25, 31)
+
+
+def known(profile: str, n: int, seed: int = 5) -> tuple[np.ndarray, np.ndarray, Point]:
+    """Points in Montgomery form, scalars, and the oracle's answer."""
+    logs, scalars = inputs.logs(profile, n, seed), inputs.scalars(profile, n, seed)
+    return inputs.points_from_logs(logs), scalars, known_multiples(inputs.to_ints(logs), inputs.to_ints(scalars))
+
+
+def fast(points: np.ndarray, **options) -> Engine:
+    return Engine(points, montgomery=True, check=False, variant="affine", **options)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_adversarial_cases(backend, tried):
+    seed, count = 90_210, 700
+    kinds: Counter[str] = Counter()
+    for case in adversarial_cases(seed, count):
+        engine = Affine.prepared(
+            read_points(case.points), backend, threads=1 + case.number % 3, windows=WINDOWS[case.number % len(WINDOWS)]
+        )
+        got = Point.from_bytes(engine.run(case.scalars, 0)[0].tobytes())
+        assert got == case.expected, f"{backend}: {case.kind}, adversarial_case({seed}, {case.number})"
+        kinds[case.kind] += 1
+    assert set(kinds) == set(KINDS)
+    tried("adversarial cases", count)
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("profile", inputs.PROFILES)
+def test_profiles_at_a_size_with_full_chunks(backend, profile):
+    points, scalars, expected = known(profile, 6_001)
+    assert fast(points, backend=backend).compute(scalars) == expected
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_every_profile_runs_under_the_gate(backend):
+    """Through the protocol: the answer, and stage times that cover the run."""
+    engine, case = MsmEngine(), Case(sizes={"n": 513})
+    variant = parse_variant(engine, f"affine:backend={backend},threads=2")
+    fixed, scalars = engine.fixed(case, 1), engine.prepare(case, 2)
+    state = engine.setup(variant, case, fixed, "cpu")
+    out = {"point": np.zeros(8, np.uint64)}
+    engine.run(variant, state, {**fixed, **scalars}, out)
+    assert np.array_equal(out["point"], engine.oracle(case, 1, 2, {**fixed, **scalars})["point"])
+    timing = engine.timing(state)
+    assert timing is not None
+    assert set(timing.regions_ns) == {"scan", "digits", "sort", "buckets", "rows", "bits", "finish"}
+    assert timing.regions_ns["buckets"] > 0
+
+
+def test_counters_say_what_was_done():
+    points, scalars, _ = known("random", 4_096)
+    work = fast(points).answer(scalars).work
+    # Every digit that is not zero is one entry; a bucket's first point is not an addition, its row and column are two.
+    buckets = 2 ** (work["window_bits"] - 1) * work["windows"]
+    assert work["glv"] == 1 and 0.99 * 2 * 4_096 * work["windows"] < work["entries"] <= 2 * 4_096 * work["windows"]
+    assert work["entries"] - buckets <= work["additions"] - work["reduction_additions"] <= 1.1 * work["entries"]
+    assert 0 < work["reduction_additions"] <= 2.5 * buckets
+    assert work["doublings"] == work["cancellations"] == 0
+    same = fast(np.tile(points[:1], (4_096, 1))).answer(scalars).work
+    assert same["doublings"] > 1_000 and same["slow_passes"] > 0
+
+
+def test_short_and_sparse_scalars_do_less():
+    full = fast(known("random", 3_000)[0])
+    work = {p: full.answer(inputs.scalars(p, 3_000, 9)).work for p in ("random", "bits32", "bits01", "sparse", "zeros")}
+    assert work["bits32"]["additions"] < work["random"]["additions"] / 3
+    assert work["bits01"]["additions"] < 3_000 < work["bits32"]["additions"]
+    assert work["sparse"]["additions"] < work["random"]["additions"] / 5
+    assert work["zeros"]["additions"] == 0
+
+
+def test_views_batches_and_formats():
+    points, scalars, expected = known("random", 1_000)
+    engine = fast(points)
+    logs = inputs.to_ints(inputs.logs("random", 1_000, 5))
+    values = inputs.to_ints(scalars)
+    for offset, size in ((0, 1_000), (0, 10), (7, 500), (999, 1), (1_000, 0)):
+        want = known_multiples(logs[offset : offset + size], values[:size])
+        assert engine.view(offset, size)(scalars[:size]) == want
+    assert engine.batch([scalars, scalars, values]) == [expected] * 3
+    assert engine(scalars.astype(">u8").tobytes()[:0] + scalars.tobytes()) == expected
+    with pytest.raises(BadInput, match="1000 points but 1001"):
+        engine([*values, 1])
+
+
+def test_backends_are_forced_by_name_and_by_the_environment(monkeypatch):
+    points, scalars, expected = known("random", 20)
+    for backend in BACKENDS:
+        engine = fast(points, backend=backend)
+        assert engine.backend == backend and engine.compute(scalars) == expected
+    assert fast(points).backend == BACKENDS[0]
+    monkeypatch.setenv(OVERRIDE, "portable")
+    assert fast(points).backend == "portable"
+    monkeypatch.setenv(OVERRIDE, "quantum")
+    with pytest.raises(Unsupported, match="no backend quantum") as caught:
+        fast(points)
+    assert "portable" in caught.value.cure
+    with pytest.raises(BadInput):
+        msm(points, scalars, backend="quantum")
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("profile", ["random", "bits32"])
+@pytest.mark.parametrize("n", [1, 100, 5_000, 70_000])
+def test_memory_is_what_the_map_says(backend, profile, n):
+    points = np.tile(inputs.points_from_logs(inputs.to_limbs([3])), (n, 1))
+    engine = fast(points, backend=backend, threads=2)
+    scalars = inputs.scalars(profile, n, 1)
+    engine.compute(scalars)
+    bits = max(v.bit_length() for v in inputs.to_ints(scalars))
+    rows = {row.name: row.size_bytes for row in engine.memory_map(scalar_bits=bits)}
+    assert rows == engine.ledger()
+    assert rows["prepared points"] == 96 * n
+
+
+def test_memory_stays_below_160_bytes_per_point():
+    """By the closed form, whatever the scalars are; a small input has a floor of its own."""
+    engine = fast(inputs.points_from_logs(inputs.to_limbs([3])), threads=2)
+    for log_n in range(10, 23):
+        for bits in (1, 32, 125, 126, 254, 256):
+            rows = engine.memory_map(2**log_n, scalar_bits=bits)
+            total = 96 * 2**log_n + sum(row.size_bytes for row in rows if row.name != "prepared points")
+            assert total <= 160 * 2**log_n + (0 if log_n >= 20 else 24 * 2**20), (log_n, bits, total)
+
+
+def test_failing_allocations_are_typed_and_leave_nothing():
+    points, scalars, expected = known("random", 64)
+    failures = 0
+    for at in range(16):
+        engine = Affine.prepared(points)
+        engine._native.fail_allocation_after(at)
+        try:
+            engine.run(scalars, 0)
+        except DeviceOutOfMemory as error:
+            failures += 1
+            assert "bytes" in error.cause and error.cure
+            assert engine.ledger() == {"prepared points": 96 * 64}
+        engine._native.fail_allocation_after(-1)
+        assert Point.from_bytes(engine.run(scalars, 0)[0].tobytes()) == expected
+    assert failures == 14
+
+
+def test_sixteen_threads_at_once():
+    points, _, _ = known("random", 700)
+    engine = fast(points, threads=2)
+    logs = inputs.to_ints(inputs.logs("random", 700, 5))
+    jobs = [inputs.scalars(profile, 700, seed) for seed, profile in enumerate(["random", "D", "bits01", "equal"] * 4)]
+    wanted = [known_multiples(logs, inputs.to_ints(job)) for job in jobs]
+    got: list[list[Point]] = [[] for _ in jobs]
+    barrier = threading.Barrier(len(jobs))
+
+    def call(index: int) -> None:
+        barrier.wait()
+        for _ in range(3):
+            got[index].append(engine.compute(jobs[index]))
+
+    threads = [threading.Thread(target=call, args=(i,)) for i in range(len(jobs))]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert got == [[want] * 3 for want in wanted]
+
+
+def test_cancelled_half_way_by_an_event():
+    points, scalars, expected = known("random", 20_000)
+    engine = fast(points, threads=2, backend="portable")
+    stop, seen = threading.Event(), []
+
+    def progress(done: float) -> None:
+        seen.append(done)
+        if done > 0.3:
+            stop.set()
+
+    with pytest.raises(Cancelled):
+        engine(scalars, cancel=stop, progress=progress)
+    assert seen == sorted(seen) and 0.3 < seen[-1] < 0.9
+    seen.clear()
+    assert engine(scalars, progress=seen.append) == expected
+    assert seen == sorted(seen) and seen[-1] <= 1
+
+
+def test_cancel_reaches_running_and_waiting_calls():
+    points, scalars, expected = known("random", 30_000)
+    engine = fast(points, threads=1, backend="portable")
+    started, outcomes = threading.Event(), []
+
+    def call() -> None:
+        try:
+            outcomes.append(engine(scalars, progress=lambda done: started.set()))
+        except Cancelled as error:
+            outcomes.append(error)
+
+    threads = [threading.Thread(target=call) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    started.wait(60)
+    engine.cancel()
+    for thread in threads:
+        thread.join()
+    assert len(outcomes) == 3 and all(isinstance(outcome, Cancelled) for outcome in outcomes)
+    assert engine(scalars) == expected
+
+
+def test_an_exception_in_the_callback_comes_out():
+    points, scalars, _ = known("random", 20_000)
+
+    def progress(done: float) -> None:
+        raise LookupError("from the callback")
+
+    with pytest.raises(LookupError, match="from the callback"):
+        fast(points, backend="portable")(scalars, progress=progress)
+
+
+@pytest.mark.parametrize("writer", BACKENDS)
+def test_saved_points_open_on_every_backend(tmp_path, writer):
+    points, scalars, expected = known("collide", 999)
+    path = tmp_path / "srs.whet"
+    fast(points, backend=writer).save(path)
+    assert path.stat().st_size == 4096 + 96 * 999 + 4 * int(np.sum(~points.any(axis=1)))
+    for reader in BACKENDS:
+        for verify in (True, False):
+            with Engine.open(path, backend=reader, verify=verify) as engine:
+                assert len(engine) == 999 and engine.backend == reader
+                assert engine(scalars) == expected
+    assert [entry.name for entry in tmp_path.iterdir()] == ["srs.whet"]
+
+
+def test_bad_files_are_refused(tmp_path, tried):
+    points, scalars, _ = known("collide", 50)
+    path = tmp_path / "srs.whet"
+    fast(points).save(path)
+    good = path.read_bytes()
+    rng = np.random.default_rng(3)
+    bad = [good[:size] for size in (0, 1, 63, 4095, 4096, len(good) - 1)] + [good + b"\0", b"x" * len(good)]
+    header = bytes(range(56))
+    for at in (*header, *(int(i) for i in rng.integers(4096, len(good), 60))):
+        flipped = bytearray(good)
+        flipped[at] ^= 1 << int(rng.integers(0, 8))
+        bad.append(bytes(flipped))
+    newer = bytearray(good)
+    newer[12] = 2
+    other_endian = bytearray(good)
+    other_endian[8:12] = good[8:12][::-1]
+    for content in (*bad, newer, other_endian):
+        path.write_bytes(content)
+        with pytest.raises(BadInput) as caught:
+            Engine.open(path)
+        assert caught.value.cure
+    with pytest.raises(BadInput, match="has version 2"):
+        path.write_bytes(newer)
+        Engine.open(path)
+    with pytest.raises(BadInput, match="other byte order"):
+        path.write_bytes(other_endian)
+        Engine.open(path)
+    for missing in (tmp_path / "absent", tmp_path):
+        with pytest.raises(BadInput):
+            Engine.open(missing)
+    with pytest.raises(BadInput):
+        fast(points).save(tmp_path / "no folder" / "srs.whet")
+    tried("malformed inputs", len(bad) + 5)
+
+    path.write_bytes(good)
+    engine = Engine.open(path)
+    assert engine(scalars)
+    with path.open("r+b") as file:
+        file.truncate(4096 + 96)
+    with pytest.raises(BadInput, match="truncated"):
+        engine(scalars)
+
+
+def test_inputs_are_left_alone_and_read_in_place():
+    case = adversarial_case(4, list(KINDS).index("near_r"))
+    points, scalars = case.points.copy(), case.scalars.copy()
+    points.setflags(write=False)
+    scalars.setflags(write=False)
+    assert msm(points, scalars) == case.expected
+    assert np.array_equal(points, case.points) and np.array_equal(scalars, case.scalars)
+
+
+def test_other_variants_say_that_they_cannot(tmp_path):
+    engine = Engine([(1, 2)], variant="plain")
+    for attempt in (lambda: engine.save(tmp_path / "x"), engine.cancel, engine.memory_map, engine.ledger):
+        with pytest.raises(Unsupported, match="plain"):
+            attempt()
