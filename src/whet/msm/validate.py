@@ -37,7 +37,12 @@ def read_points(
     points: PointsLike, *, endian: Endian = "little", montgomery: bool = False, check: bool = True
 ) -> Limbs:
     """(n, 8) limbs in Montgomery form. `check=False` leaves out the curve equation, not the range of coordinates."""
-    raw = _limbs(points, "points", POINT_BYTES, endian, _point_bytes)
+    try:
+        raw = _limbs(points, "points", POINT_BYTES, endian, _point_bytes)
+    except BadInput as defect:
+        if defect.index:  # a point off the curve before it is the first bad one
+            read_points(_first(points, defect.index, POINT_BYTES), endian=endian, montgomery=montgomery, check=check)
+        raise
     limbs, index, reason = curve.read_points(raw, montgomery, check)
     refuse_defect(index, reason)
     return limbs  # type: ignore[no-any-return]
@@ -45,7 +50,12 @@ def read_points(
 
 def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
     """(n, 4) plain limbs. Any integers below 2^256; in Montgomery form they must be below r."""
-    limbs = _limbs(scalars, "scalars", SCALAR_BYTES, endian, _scalar_bytes)
+    try:
+        limbs = _limbs(scalars, "scalars", SCALAR_BYTES, endian, _scalar_bytes)
+    except BadInput as defect:
+        if defect.index and montgomery:  # one that is not below r before it is the first bad one
+            read_scalars(_first(scalars, defect.index, SCALAR_BYTES), endian=endian, montgomery=montgomery)
+        raise
     if not montgomery:
         return limbs
     index = fr.first_not_canonical(limbs)
@@ -72,6 +82,15 @@ def require_same_length(points: int, scalars: int) -> None:
             cure="give as many scalars as points; Engine.view takes a part of the points",
             index=min(points, scalars),
         )
+
+
+def _first(data: Any, count: int, width: int) -> Any:
+    """The first `count` elements of a sequence or of flat bytes."""
+    try:
+        memoryview(data)
+    except TypeError:
+        return data[:count]
+    return data[: count * width]
 
 
 def _limbs(data: Any, what: str, width: int, endian: str, encode: Any) -> Limbs:
