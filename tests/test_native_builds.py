@@ -27,6 +27,7 @@ KINDS = [
 
 
 @pytest.mark.native_build
+@pytest.mark.timeout(1800)  # compiles the whole core; a busy machine makes that long
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 def test_native_programs(kind, tried):
     folder = build(kind)

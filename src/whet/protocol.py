@@ -8,7 +8,7 @@ each repeat and asks the oracle in another process. A variant only reads `inputs
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
@@ -147,6 +147,18 @@ class Timing:
     regions_ns: dict[str, int] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class HardCase:
+    """A ready-made case with its answer, of a named kind. Its seed and number make it again."""
+
+    kind: str
+    number: int
+    case: Case
+    fixed: Arrays
+    inputs: Arrays
+    expected: Arrays
+
+
 class Engine(ABC):
     """Base of every engine, ours and yours."""
 
@@ -189,6 +201,13 @@ class Engine(ABC):
     @abstractmethod
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         """The independent answer. Shares no code with the variants; called in another process on inputs made anew."""
+
+    def hard_cases(self, seed: int, numbers: range) -> Iterable[HardCase]:
+        """Small cases made to break a variant; `whet check --cases` goes on to them after the engine's own cases.
+
+        Deterministic in (seed, number). An engine that has none gives none.
+        """
+        return ()
 
     def timing(self, state: Any) -> Timing | None:
         """Device time of the last `run`, where the device has a clock of its own."""

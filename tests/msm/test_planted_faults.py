@@ -59,6 +59,7 @@ def with_fault(variant: str, number: int) -> str:
 
 @pytest.mark.native_build
 @pytest.mark.slow
+@pytest.mark.timeout(1800)  # compiles the core
 def test_every_planted_fault_turns_the_gate_red(faults, tried):
     assert len(faults) > 20
     planted = {name: with_fault(host(name), number) for number, name in enumerate(faults) if number > 0}

@@ -12,7 +12,7 @@ from whet.cli.subject import EngineName, VariantName, command_line, make_plan, s
 from whet.errors import ExitCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from whet.evidence.gate import Plan
     from whet.evidence.record import Gate
@@ -29,8 +29,9 @@ if TYPE_CHECKING:
     type=click.IntRange(1),
     default=40,
     show_default=True,
-    help="At most this many of the engine's cases.",
+    help="At most this many cases: the engine's own, then those it makes to break a variant.",
 )
+@click.option("--hard-case", type=click.IntRange(0), help="Only this one of the cases made to break a variant.")
 @click.option(
     "--repeats", type=click.IntRange(1), default=3, show_default=True, help="Repeats per case, each on fresh inputs."
 )
@@ -53,26 +54,34 @@ def check(
     sizes: tuple[str, ...],
     profile: str | None,
     most_cases: int,
+    hard_case: int | None,
     repeats: int,
     as_json: bool,
     **planned: Any,
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.evidence import cases
+    from whet.evidence.hard import examine_hard
     from whet.evidence.registry import load
 
     loaded = load(engine)
     plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
     asked = cases.parse_sizes(sizes, n)
-    chosen = (
-        [cases.choose(loaded.engine, asked, profile)] if asked or profile else list(loaded.engine.cases())[:most_cases]
-    )
-    with shown_progress(f"gate {loaded.engine.name}") as show:
-        gates = examine_all(plan, chosen, repeats, show)
-    if as_json:
-        print_json({"engine": loaded.engine.name, "seed": plan.seed, "cases": chosen, "gates": gates})
+    if asked or profile:
+        chosen, numbers = [cases.choose(loaded.engine, asked, profile)], range(0)
+    elif hard_case is not None:
+        chosen, numbers = [], range(hard_case, hard_case + 1)
     else:
-        _show(plan, chosen, gates)
+        chosen = list(loaded.engine.cases())[:most_cases]
+        numbers = range(most_cases - len(chosen))
+    with shown_progress(f"gate {loaded.engine.name}") as show:
+        gates = examine_all(plan, chosen, repeats, show) if chosen else []
+    with shown_progress(f"hard cases of {loaded.engine.name}") as show:
+        gates, kinds = examine_hard(plan, gates, numbers, show)
+    if as_json:
+        print_json({"engine": plan.engine.name, "seed": plan.seed, "cases": chosen, "hard": kinds, "gates": gates})
+    else:
+        _show(plan, chosen, kinds, gates)
     return ExitCode.OK if all(gate.green for gate in gates) else ExitCode.REFUSED
 
 
@@ -104,13 +113,15 @@ def examine_all(plan: Plan, chosen: Sequence[Case], repeats: int, show: Callable
     return gates
 
 
-def _show(plan: Plan, chosen: Sequence[Case], gates: Sequence[Gate]) -> None:
+def _show(plan: Plan, chosen: Sequence[Case], kinds: Mapping[str, int], gates: Sequence[Gate]) -> None:
     from whet.cli.console import console
     from whet.cli.run_view import show_failures
 
     out = console()
-    what = str(chosen[0]) if len(chosen) == 1 else f"{len(chosen)} cases"
+    what = str(chosen[0]) if len(chosen) == 1 and not kinds else f"{len(chosen) + sum(kinds.values()):,} cases"
     out.print(f"{plan.engine.name}  {what}  device={plan.device}  seed={plan.seed}")
+    if kinds:
+        out.print(f"made to break a variant: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items())}")
     for gate in gates:
         if gate.green:
             out.print(f"green: {gate.variant}: {gate.full_checks} full checks")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import ClassVar
 
 import numpy as np
@@ -10,11 +10,12 @@ import numpy as np
 from whet._native import curve
 from whet.errors import BadInput
 from whet.msm import inputs as make
+from whet.msm.adversarial import adversarial_case
 from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import read_points
 from whet.msm.variants import TABLE, AffineSums, Prepared, prepare
-from whet.protocol import Array, Arrays, Case, Engine, Output, Timing, Variant, VariantSpec
+from whet.protocol import Array, Arrays, Case, Engine, HardCase, Output, Timing, Variant, VariantSpec
 
 MAX_N = 2**22
 
@@ -58,6 +59,13 @@ class MsmEngine(Engine):
         logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))
         answer = known_multiples(logs, make.to_ints(inputs["scalars"]))
         return {"point": np.frombuffer(answer.to_bytes(), np.uint64)}
+
+    def hard_cases(self, seed: int, numbers: range) -> Iterator[HardCase]:
+        for number in numbers:
+            made = adversarial_case(seed, number)
+            expected = {"point": np.frombuffer(made.expected.to_bytes(), np.uint64)}
+            fixed, inputs = {"points": made.points}, {"points": made.points, "scalars": made.scalars}
+            yield HardCase(made.kind, number, Case(sizes={"n": len(made.points)}), fixed, inputs, expected)
 
     def close(self, state: Prepared) -> None:
         state.close()
