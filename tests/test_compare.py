@@ -44,7 +44,7 @@ def test_the_same_runs_give_the_same_numbers():
 def test_identical_runs_differ_in_nothing():
     run = scripted_run(1, repeats=100)
     compared = compare(run, run, effect=0.02)
-    assert compared.environment == []
+    assert compared.environment == [] and compared.warnings == []
     assert {change.outcome for change in compared.changes} == {Outcome.SAME}
     assert compared.note == NOT_INTERLEAVED
 
@@ -90,8 +90,10 @@ def test_environment_code_and_device_differences_are_listed():
         device="webgpu:x",
         environment={**ENVIRONMENT, "cpu": {**ENVIRONMENT["cpu"], "governor": "powersave"}},
     )
-    fields = [difference.field for difference in compare(before, after, effect=0.02).environment]
-    assert fields == ["cpu.governor", "device", "engine code"]
+    compared = compare(before, after, effect=0.02)
+    assert [difference.field for difference in compared.environment] == ["cpu.governor", "device", "engine code"]
+    (warning,) = compared.warnings
+    assert "cpu.governor" in warning.seen and warning.advice
 
 
 def test_unlike_runs_are_refused():

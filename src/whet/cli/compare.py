@@ -73,6 +73,8 @@ def _show(comparison: Comparison) -> None:
         out.print("\nenvironment differs:", style="bold yellow")
         for difference in comparison.environment:
             out.print(f"  {difference.field}: {_or_none(difference.before)} → {_or_none(difference.after)}")
+        for warning in comparison.warnings:
+            out.print(f"  {warning.why}; advice: {warning.advice}")
     else:
         out.print("environment: no difference recorded")
     out.print(f"note: {comparison.note}\n")

@@ -14,9 +14,10 @@ import numpy as np
 
 from whet.errors import BadInput
 from whet.evidence.environment import Difference, differences
-from whet.evidence.record import Outcome, Run
+from whet.evidence.record import Outcome, Run, Warning
 from whet.evidence.trial import call_times
 from whet.evidence.verdict import CONFIDENCE, FEW_ROUNDS, LEAST_ROUNDS, RESAMPLES, Interval, outcome
+from whet.evidence.warnings import different_environment
 from whet.protocol import Array
 
 NOT_INTERLEAVED = (
@@ -51,6 +52,7 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     changes: list[Change]
     only_before: list[str]
     only_after: list[str]
+    warnings: list[Warning]
     note: str = NOT_INTERLEAVED
 
 
@@ -64,6 +66,7 @@ def compare(before: Run, after: Run, *, effect: float) -> Comparison:
             cause = f"the runs have different {what}s: {one} and {other}"
             raise BadInput(cause, cure="compare runs of the same engine and case; whet runs lists them")
     common = [name for name in before.variants if name in after.variants]
+    different = differences(_surroundings(before), _surroundings(after))
     return Comparison(
         before=before.id,
         after=after.id,
@@ -71,10 +74,11 @@ def compare(before: Run, after: Run, *, effect: float) -> Comparison:
         case=str(before.case),
         effect=effect,
         confidence=CONFIDENCE,
-        environment=differences(_surroundings(before), _surroundings(after)),
+        environment=different,
         changes=[_change(name, before, after, effect) for name in common],
         only_before=[name for name in before.variants if name not in common],
         only_after=[name for name in after.variants if name not in common],
+        warnings=different_environment([difference.field for difference in different]),
     )
 
 
