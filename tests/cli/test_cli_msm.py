@@ -65,6 +65,7 @@ def test_made_up_input_hangs_on_the_seed(capsys):
     first = run_json(capsys, "--n", "100", "--seed", "9")
     again = run_json(capsys, "--n", "100", "--seed", "9", "--variant", "plain")
     other = run_json(capsys, "--n", "100", "--seed", "10")
+    assert first["check"]["kind"] == "known-multiples"
     assert first["point"] == again["point"] != other["point"]
     assert again["variant"] == "plain" and first["n"] == 100 and first["source"]["seed"] == 9
     drawn = run_json(capsys, "--n", "50", "--profile", "collide")
@@ -77,13 +78,13 @@ def test_a_sum_over_files(files, capsys):
     want = multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
     document = run_json(capsys, "--points", folder / "pot.ptau", "--scalars", folder / "w.wtns")
     assert coordinates(document) == want
-    assert document["check"] == "equal to the whole sum computed by variant plain"
+    assert document["check"] == {"kind": "whole", "text": "equal to the whole sum computed by variant plain"}
     assert (document["source"]["points_format"], document["source"]["scalars_format"]) == ("ptau", "wtns")
     for variant in ("plain", "pippenger"):
         arguments = ["--points", folder / "pot.ptau", "--scalars", folder / "s.txt", "--scalars-format", "text"]
         document = run_json(capsys, *arguments, "--variant", variant)
         assert coordinates(document) == want
-        assert not document["check"].endswith(f"variant {variant}")  # never its own check
+        assert not document["check"]["text"].endswith(f"variant {variant}")  # never its own check
 
 
 def test_a_part_of_the_files(files, capsys):
@@ -116,9 +117,10 @@ def test_a_small_budget_means_a_sample_and_says_so(files, capsys):
     folder, _ = files
     arguments = ["--points", folder / "pot.ptau", "--scalars", folder / "w.wtns", "--seed", 3]
     document = run_json(capsys, *arguments, "--check-seconds", "1e-9")
-    assert "random sample of 1 of 7 points (seed 3)" in document["check"]
-    assert "the whole sum was not computed again" in document["check"]
-    assert run_json(capsys, *arguments, "--check-seconds", "0")["check"] == "none: --check-seconds 0"
+    assert "random sample of 1 of 7 points (seed 3)" in document["check"]["text"]
+    assert "the whole sum was not computed again" in document["check"]["text"]
+    assert document["check"]["kind"] == "part"
+    assert run_json(capsys, *arguments, "--check-seconds", "0")["check"]["text"] == "none: --check-seconds 0"
 
 
 def test_sums_beyond_one_call_go_in_chunks(files, capsys, monkeypatch):
@@ -127,7 +129,8 @@ def test_sums_beyond_one_call_go_in_chunks(files, capsys, monkeypatch):
     monkeypatch.setattr(msm_run, "STRETCH", 3)
     document = run_json(capsys, "--points", folder / "pot.ptau", "--scalars", folder / "w.wtns")
     assert coordinates(document) == multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
-    assert document["check"].startswith("summed in chunks; of points ")
+    assert document["check"]["text"].startswith("summed in chunks; of points ")
+    assert document["check"]["kind"] == "part"
 
 
 def test_a_wrong_sum_is_never_printed(files, capsys, monkeypatch):
@@ -156,10 +159,13 @@ def test_prepared_points_are_mapped_and_checked_by_another_kernel(files, capsys)
     want = multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
     document = run_json(capsys, *paths)
     assert coordinates(document) == want and document["source"]["points_format"] == "prepared"
-    assert "equal to the whole sum computed by backend" in document["check"] or "only one kernel" in document["check"]
+    assert (
+        "equal to the whole sum computed by backend" in document["check"]["text"]
+        or "only one kernel" in document["check"]["text"]
+    )
     part = run_json(capsys, *paths, "--offset", 2, "--count", 3, "--check-seconds", "1e-9")
     assert coordinates(part) == multiple(sum(s * (i + 3) for i, s in enumerate(values[:3])) % pf.R)
-    assert "on the first 1 of 3 points" in part["check"] or "only one kernel" in part["check"]
+    assert "on the first 1 of 3 points" in part["check"]["text"] or "only one kernel" in part["check"]["text"]
     for wrong in (["--variant", "plain"], ["--section", "tau"], ["--offset", "1"], ["--points-format", "raw-le"]):
         with pytest.raises(BadInput):
             app.invoke(["msm", *map(str, paths), *wrong])

@@ -29,7 +29,7 @@ def print_result(done: Done, as_json: bool) -> None:
                 "compute_ns": timed.compute_ns,
                 "cpu_ns": timed.cpu_ns,
                 "points_per_second": rate,
-                "check": done.check,
+                "check": {"kind": done.check.kind, "text": done.check.text},
             }
         )
         return
@@ -43,7 +43,7 @@ def print_result(done: Done, as_json: bool) -> None:
         "points": f"{done.n:,} ({given})",
         "variant": f"{timed.variant} on cpu{threads}",
         "time": f"{took}, {rate:,} points per second{preparing}",
-        "check": done.check,
+        "check": done.check.text,
     }
     for name, value in rows.items():
         sys.stdout.write(f"{name:<9}{value}\n")

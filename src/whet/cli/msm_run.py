@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from whet.cli.console import progress
-from whet.cli.msm_sum import Choices, PreparedSummands, Summands, Timed, recompute, require_equal
-from whet.errors import BadInput
+from whet.cli.msm_sum import Checked, Choices, PreparedSummands, Summands, Timed, recompute, require_equal
+from whet.errors import BadInput, Unsupported
 from whet.msm import inputs
 from whet.msm.engine import MAX_N
 from whet.msm.oracle import known_multiples
@@ -25,12 +25,12 @@ STRETCH = 1 << 16
 
 @dataclass(frozen=True)
 class Done:
-    """What was asked for. `check` says how it was checked, in words a reader can hold us to."""
+    """What was asked for, and how it was checked."""
 
     timed: Timed
     n: int
     source: dict[str, Any]
-    check: str
+    check: Checked
     threads: int | None = None
 
 
@@ -53,8 +53,8 @@ def run_made_up(size: str, choices: Choices) -> Done:
     with progress("check"):
         expected = known_multiples(inputs.to_ints(logs), inputs.to_ints(scalars))
     require_equal(timed, expected, "the known multiples of the generator")
-    check = "equal to (sum s_i k_i) G, computed with Python integers from the known logarithms"
-    return _done(choices, Done(timed, n, {"profile": choices.profile, "seed": seed}, check))
+    text = "equal to (sum s_i k_i) G, computed with Python integers from the known logarithms"
+    return _done(choices, Done(timed, n, {"profile": choices.profile, "seed": seed}, Checked("known-multiples", text)))
 
 
 def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
@@ -75,15 +75,7 @@ def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
             section=choices.section,
             check=choices.check_points,
         ) as points:
-            source = {
-                "points": str(points_path),
-                "points_format": points.format,
-                "section": choices.section,
-                "offset": offset,
-                "scalars": str(scalars_path),
-                "scalars_format": scalars.format,
-                "scalars_offset": scalars_offset,
-            }
+            source = _describe(points_path, points.format, offset, scalars) | {"section": choices.section}
             if n > MAX_N:
                 timed, check = _sum_in_chunks(points, scalars, seed, choices)
             else:
@@ -99,23 +91,29 @@ def _run_prepared(points_path: Path, offset: int, scalars: Scalars, choices: Cho
     """Points that the engine saved itself: mapped, so that nothing is prepared again."""
     if choices.variant not in ("auto", "affine"):
         raise BadInput(f"prepared points are for variant affine, not {choices.variant}", cure="leave --variant out")
+    if choices.device not in ("auto", "cpu"):
+        raise Unsupported(f"prepared points have no device {choices.device!r}", cure="devices: auto, cpu")
     if choices.section is not None:
         raise BadInput("a file of prepared points has no sections", cure="leave --section out")
     summands = PreparedSummands(points_path, offset, scalars.limbs(), choices)
     with progress("msm"):
         timed = summands.compute()
-    source = {
+    source = _describe(points_path, "prepared", offset, scalars)
+    return _done(choices, Done(timed, len(scalars), source, summands.recompute(timed)))
+
+
+def _describe(points_path: Path, points_format: str, offset: int, scalars: Scalars) -> dict[str, Any]:
+    return {
         "points": str(points_path),
-        "points_format": "prepared",
+        "points_format": points_format,
         "offset": offset,
         "scalars": scalars.path,
         "scalars_format": scalars.format,
         "scalars_offset": scalars.offset,
     }
-    return _done(choices, Done(timed, len(scalars), source, summands.recompute(timed)))
 
 
-def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -> tuple[Timed, str]:
+def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -> tuple[Timed, Checked]:
     """For sums beyond one engine call. The time includes reading, which happens in between; one stretch is checked."""
     started, cpu_started = time.perf_counter_ns(), time.process_time_ns()
     with progress("msm", len(points)) as advance:
@@ -130,8 +128,10 @@ def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -
     start = int(np.random.default_rng(seed).integers(0, len(points) - STRETCH))
     stretch = Summands(points.limbs(start, start + STRETCH), scalars.limbs(start, start + STRETCH), choices)
     timed = stretch.compute()
-    check = f"summed in chunks; of points {start} to {start + STRETCH} alone (seed {seed}): "
-    return Timed(point, timed.variant, 0, elapsed_ns, cpu_ns), check + recompute(timed, stretch, seed)
+    checked = recompute(timed, stretch, seed)
+    text = f"summed in chunks; of points {start} to {start + STRETCH} alone (seed {seed}): {checked.text}"
+    kind = "part" if checked.kind == "whole" else checked.kind
+    return Timed(point, timed.variant, 0, elapsed_ns, cpu_ns), Checked(kind, text)
 
 
 def _done(choices: Choices, done: Done) -> Done:

@@ -6,7 +6,7 @@ import secrets
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -61,6 +61,17 @@ class Timed:
     cpu_ns: int
 
 
+@dataclass(frozen=True)
+class Checked:
+    """How far a sum was checked, for scripts; and the same in words that a reader can hold us to."""
+
+    kind: Literal["known-multiples", "whole", "part", "none"]
+    text: str
+
+
+UNCHECKED = Checked("none", "none: --check-seconds 0")
+
+
 def timed_call(engine: Engine, offset: int, scalars: Limbs, variant: str, started_ns: int) -> Timed:
     """One call, from the moment the points are prepared; `started_ns` is when preparing them began."""
     prepared_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
@@ -98,27 +109,26 @@ class Summands:
         return self.part(slice(size)).compute(checker).compute_ns / size
 
 
-def recompute(timed: Timed, summands: Summands, seed: int) -> str:
+def recompute(timed: Timed, summands: Summands, seed: int) -> Checked:
     """Computes the sum again by another variant within the budget, or a sample of it; says which."""
     n, budget_ns = len(summands.points), int(summands.choices.check_seconds * 1e9)
     if budget_ns == 0:
-        return "none: --check-seconds 0"
-    costs = {name: summands.cost_ns(name) for name in CHECKERS if name != timed.variant}
-    for name, cost_ns in costs.items():
-        if cost_ns * n <= budget_ns:
+        return UNCHECKED
+    costs: dict[str, float] = {}
+    for name in (checker for checker in CHECKERS if checker != timed.variant):
+        costs[name] = summands.cost_ns(name)
+        if costs[name] * n <= budget_ns:
             with progress(f"check by {name}"):
                 again = summands.compute(name)
             require_equal(timed, again.point, f"variant {name}")
-            return f"equal to the whole sum computed by variant {name}"
+            return Checked("whole", f"equal to the whole sum computed by variant {name}")
     name = min(costs, key=lambda checker: costs[checker])
     size = max(1, int(budget_ns / costs[name]))
     sample = summands.part(np.random.default_rng(seed).choice(n, size, replace=False))
     with progress(f"check a sample by {name}"):
         require_equal(sample.compute(), sample.compute(name).point, f"variant {name} on a sample")
-    return (
-        f"on a random sample of {size} of {n} points (seed {seed}) equal to variant {name}; "
-        "the whole sum was not computed again"
-    )
+    covered = f"on a random sample of {size} of {n} points (seed {seed}) equal to variant {name}"
+    return Checked("part", f"{covered}; the whole sum was not computed again")
 
 
 def require_equal(timed: Timed, expected: Point, checker: str) -> None:
@@ -148,19 +158,23 @@ class PreparedSummands:
     def first(self, size: int) -> PreparedSummands:
         return PreparedSummands(self.path, self.offset, self.scalars[:size], self.choices)
 
-    def recompute(self, timed: Timed) -> str:
+    def recompute(self, timed: Timed) -> Checked:
         """By another kernel, as many of the first points as fit into the budget."""
         n, budget_ns = len(self.scalars), int(self.choices.check_seconds * 1e9)
         others = [name for name in native.backends() if not timed.variant.endswith(name)]
-        if budget_ns == 0 or not others:
-            return "none: --check-seconds 0" if others else "none: this CPU runs only one kernel"
+        if budget_ns == 0:
+            return UNCHECKED
+        if not others:
+            return Checked("none", "none: this CPU runs only one kernel")
+        other = others[-1]
         probe = max(1, min(PREPARED_PROBE, n))
-        cost_ns = self.first(probe).compute(others[-1]).compute_ns / probe
+        cost_ns = self.first(probe).compute(other).compute_ns / probe
         size = max(1, min(n, int(budget_ns / max(cost_ns, 1.0))))
         part = self.first(size)
-        with progress(f"check by {others[-1]}"):
-            ours = timed if size == n else part.compute()
-            require_equal(ours, part.compute(others[-1]).point, f"backend {others[-1]}")
-        if size == n:
-            return f"equal to the whole sum computed by backend {others[-1]}"
-        return f"on the first {size} of {n} points equal to backend {others[-1]}; the whole sum was not computed again"
+        with progress(f"check by {other}"):
+            ours = timed if size >= n else part.compute()
+            require_equal(ours, part.compute(other).point, f"backend {other}")
+        if size >= n:
+            return Checked("whole", f"equal to the whole sum computed by backend {other}")
+        covered = f"on the first {size} of {n} points equal to backend {other}"
+        return Checked("part", f"{covered}; the whole sum was not computed again")
