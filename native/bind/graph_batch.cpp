@@ -9,30 +9,31 @@ namespace {
 constexpr std::size_t kAskEvery = 256;  // tasks between two looks at the signals
 constexpr std::size_t kGroup = 64;      // tasks handed over in one call when their arguments are known beforehand
 
-template <class Array>
-Array take(const nb::dict& given, const char* name) {
-    return nb::cast<Array>(given[name]);
+template <class T>
+T* take(const nb::dict& given, const char* name) {
+    const auto array = nb::cast<Flat<T>>(given[name]);
+    return array.size() ? array.data() : nullptr;
 }
 
 }  // namespace
 
 Batch::Batch(const nb::dict& given)
-    : manual_(take<bool>(given, "manual")),
-      with_tensors_(take<bool>(given, "with_tensors")),
-      with_dependencies_(take<bool>(given, "with_dependencies")),
-      kinds_(take<Flat<const std::uint16_t>>(given, "kind")),
-      accesses_(take<Accesses>(given, "accesses")),
-      access_start_(take<Flat<const std::int64_t>>(given, "access_start")),
-      buffer_base_(take<Flat<std::uint64_t>>(given, "buffer_base")),
-      buffer_bytes_(take<Flat<const std::int64_t>>(given, "buffer_bytes")),
-      buffer_creator_(take<Flat<const std::int64_t>>(given, "buffer_creator")),
-      dependency_start_(take<Flat<const std::int64_t>>(given, "dependency_start")),
-      dependencies_(take<Flat<const std::int64_t>>(given, "dependencies")),
-      scalars_(take<Flat<const std::uint64_t>>(given, "scalars")),
-      scalar_start_(take<Flat<const std::int64_t>>(given, "scalar_start")),
-      opens_(take<Flat<const std::int8_t>>(given, "scope_open")),
-      closes_(take<Flat<const std::int8_t>>(given, "scope_close")) {
-    tasks_ = kinds_.shape(0);
+    : manual_(nb::cast<bool>(given["manual"])),
+      with_tensors_(nb::cast<bool>(given["with_tensors"])),
+      with_dependencies_(nb::cast<bool>(given["with_dependencies"])),
+      kinds_(take<const std::uint16_t>(given, "kind")),
+      accesses_(nb::cast<Accesses>(given["accesses"]).data()),
+      access_start_(take<const std::int64_t>(given, "access_start")),
+      buffer_base_(take<std::uint64_t>(given, "buffer_base")),
+      buffer_bytes_(take<const std::int64_t>(given, "buffer_bytes")),
+      buffer_creator_(take<const std::int64_t>(given, "buffer_creator")),
+      dependency_start_(take<const std::int64_t>(given, "dependency_start")),
+      dependencies_(take<const std::int64_t>(given, "dependencies")),
+      scalars_(take<const std::uint64_t>(given, "scalars")),
+      scalar_start_(take<const std::int64_t>(given, "scalar_start")),
+      opens_(take<const std::int8_t>(given, "scope_open")),
+      closes_(take<const std::int8_t>(given, "scope_close")) {
+    tasks_ = nb::cast<Flat<const std::uint16_t>>(given["kind"]).size();
     for (nb::handle entry : nb::cast<nb::list>(given["bodies"])) {
         const auto row = nb::cast<nb::tuple>(entry);  // (address, user, built in, name)
         const auto address = nb::cast<std::uintptr_t>(row[0]);
@@ -44,26 +45,26 @@ Batch::Batch(const nb::dict& given)
 
 // A task without scalars of its own gets its number in the batch.
 void Batch::fill(TaskSpec& spec, std::size_t index, std::uint64_t& number) const {
-    const Row& row = table_[kinds_(index)];
+    const Row& row = table_[kinds_[index]];
     spec.body = row.body;
     spec.user = row.user;
     spec.kind = row.kind;
     spec.name = row.name;
     number = index;
-    if (scalar_start_.shape(0) != 0) {
-        const auto from = static_cast<std::size_t>(scalar_start_(index));
-        spec.scalars = {scalars_.data() + from, static_cast<std::size_t>(scalar_start_(index + 1)) - from};
+    if (scalar_start_) {
+        const auto from = static_cast<std::size_t>(scalar_start_[index]);
+        spec.scalars = {scalars_ + from, static_cast<std::size_t>(scalar_start_[index + 1]) - from};
     } else {
         spec.scalars = {&number, 1};
     }
 }
 
 Status Batch::move_scopes(Runtime& runtime, std::size_t index) {
-    if (!has_scopes()) return {};
-    for (int i = 0; i < closes_(index); ++i) {
+    if (!opens_) return {};
+    for (int i = 0; i < closes_[index]; ++i) {
         if (Status status = runtime.scope_end(); !status.ok()) return status;
     }
-    for (int i = 0; i < opens_(index); ++i) {
+    for (int i = 0; i < opens_[index]; ++i) {
         if (Status status = runtime.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic); !status.ok()) {
             return status;
         }
@@ -85,21 +86,21 @@ Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted)
             if (i % kAskEvery == 0 && interrupted()) break;
             status = move_scopes(runtime, i);
             if (!status.ok()) break;
-            const auto from = static_cast<std::size_t>(access_start_(i));
-            const auto count = static_cast<std::size_t>(access_start_(i + 1)) - from;
+            const auto from = static_cast<std::size_t>(access_start_[i]);
+            const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
             tensors.assign(count, {});
             views.resize(std::max(views.size(), count));
             for (std::size_t a = 0; a < count; ++a) {
-                const std::int64_t* access = accesses_.data() + (from + a) * columns;
+                const std::int64_t* access = accesses_ + (from + a) * columns;
                 const auto which = static_cast<std::size_t>(access[buffer]);
                 TensorArg& tensor = tensors[a];
                 tensor.direction = static_cast<Direction>(access[direction]);
                 if (tensor.direction == Direction::out) {
-                    tensor.bytes = static_cast<std::uint64_t>(buffer_bytes_(which));
+                    tensor.bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
                     continue;
                 }
-                tensor.base = reinterpret_cast<void*>(buffer_base_(which));
-                if (buffer_creator_(which) >= 0) tensor.owner = ids[static_cast<std::size_t>(buffer_creator_(which))];
+                tensor.base = reinterpret_cast<void*>(buffer_base_[which]);
+                if (buffer_creator_[which] >= 0) tensor.owner = ids[static_cast<std::size_t>(buffer_creator_[which])];
                 const auto begin = static_cast<std::uint64_t>(access[offset]);
                 if (access[rows] == 1) {
                     tensor.region = {begin, begin + static_cast<std::uint64_t>(access[row_bytes]), nullptr};
@@ -115,16 +116,16 @@ Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted)
             spec.tensors = tensors;
             if (with_dependencies_) {
                 before.clear();
-                for (std::int64_t d = dependency_start_(i); d < dependency_start_(i + 1); ++d) {
-                    before.push_back(ids[static_cast<std::size_t>(dependencies_(static_cast<std::size_t>(d)))]);
+                for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
+                    before.push_back(ids[static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])]);
                 }
                 spec.dependencies = before;
             }
             status = runtime.submit(spec, ids[i]);
             for (std::size_t a = 0; a < count; ++a) {
                 if (tensors[a].direction != Direction::out) continue;
-                const auto which = static_cast<std::size_t>(accesses_.data()[(from + a) * columns + buffer]);
-                buffer_base_(which) = reinterpret_cast<std::uint64_t>(tensors[a].base);
+                const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
+                buffer_base_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
             }
         }
     }
@@ -154,13 +155,13 @@ Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interr
             fill(specs[count], i + count, numbers[count]);
             from.push_back(before.size());
             if (with_dependencies_) {
-                for (std::int64_t d = dependency_start_(i + count); d < dependency_start_(i + count + 1); ++d) {
-                    before.push_back(base + static_cast<TaskId>(dependencies_(static_cast<std::size_t>(d))));
+                for (std::int64_t d = dependency_start_[i + count]; d < dependency_start_[i + count + 1]; ++d) {
+                    before.push_back(base + static_cast<TaskId>(dependencies_[static_cast<std::size_t>(d)]));
                 }
             }
             ++count;
         } while (count < kGroup && i + count < tasks_ &&
-                 (!has_scopes() || (opens_(i + count) == 0 && closes_(i + count) == 0)));
+                 (!opens_ || (opens_[i + count] == 0 && closes_[i + count] == 0)));
         from.push_back(before.size());
         for (std::size_t k = 0; k < count; ++k) {
             specs[k].dependencies = {before.data() + from[k], from[k + 1] - from[k]};

@@ -31,7 +31,6 @@ class Batch {
     graph::Status submit_given(graph::Runtime& runtime, const std::function<bool()>& interrupted);
     graph::Status move_scopes(graph::Runtime& runtime, std::size_t index);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
-    bool has_scopes() const { return opens_.shape(0) != 0; }
 
     struct Row {
         graph::Body body;
@@ -44,18 +43,19 @@ class Batch {
     bool manual_ = false;
     bool with_tensors_ = false;
     bool with_dependencies_ = false;
-    Flat<const std::uint16_t> kinds_;
-    Accesses accesses_;
-    Flat<const std::int64_t> access_start_;
-    Flat<std::uint64_t> buffer_base_;  // filled in for the buffers that the runtime allocates
-    Flat<const std::int64_t> buffer_bytes_;
-    Flat<const std::int64_t> buffer_creator_;
-    Flat<const std::int64_t> dependency_start_;
-    Flat<const std::int64_t> dependencies_;
-    Flat<const std::uint64_t> scalars_;
-    Flat<const std::int64_t> scalar_start_;
-    Flat<const std::int8_t> opens_;
-    Flat<const std::int8_t> closes_;
+    // Borrowed from the arrays in the dict. Null where a batch has none of it.
+    const std::uint16_t* kinds_ = nullptr;
+    const std::int64_t* accesses_ = nullptr;  // rows of `columns`
+    const std::int64_t* access_start_ = nullptr;
+    std::uint64_t* buffer_base_ = nullptr;  // filled in for the buffers that the runtime allocates
+    const std::int64_t* buffer_bytes_ = nullptr;
+    const std::int64_t* buffer_creator_ = nullptr;
+    const std::int64_t* dependency_start_ = nullptr;
+    const std::int64_t* dependencies_ = nullptr;
+    const std::uint64_t* scalars_ = nullptr;
+    const std::int64_t* scalar_start_ = nullptr;
+    const std::int8_t* opens_ = nullptr;
+    const std::int8_t* closes_ = nullptr;
 };
 
 }  // namespace whet::bind

@@ -121,6 +121,7 @@ def write_edges(work: Workload, path: Path) -> None:
 
 def installed_peers(folder: Path) -> dict[str, list[str]]:
     """Commands of the peers that are built in `folder`."""
+    folder = folder.resolve()
     found = {name: [str(folder / name)] for name in PEERS if (folder / name).is_file()}
     python, script = folder / "venv" / "bin" / "python", folder / "dask_peer.py"
     if python.exists() and script.is_file():
