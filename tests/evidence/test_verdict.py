@@ -36,10 +36,10 @@ def test_self_comparison_is_seldom_decided_wrongly(model, capsys, tried):
     for seed in range(trials):
         found = compare(model, 1.0, seed)
         said[outcome(found, 0.02)] += 1
-        naive += abs(found.ratio - 1) > 0.02
+        naive += abs(found.of_medians - 1) > 0.02
     with capsys.disabled():
         counts = ", ".join(f"{number} {name}" for name, number in sorted(said.items()))
-        print(f"\n{model}: {counts}; the ratio alone would have been wrong {naive} times")
+        print(f"\n{model}: {counts}; the medians alone would have been wrong {naive} times")
     assert said[Outcome.FASTER] + said[Outcome.SLOWER] <= trials / 100
     # The noise is worth the name: without an interval these would be false verdicts by the dozen.
     assert naive >= trials / 10 or model not in ("bimodal", "phases", "lognormal")
@@ -50,18 +50,18 @@ def test_noise_that_can_be_averaged_out_ends_in_same():
     assert [decide("gaussian", 1.0, seed, BUDGETS["default"]) for seed in range(2)] == [Outcome.SAME] * 2
 
 
-@pytest.mark.parametrize("model", ["gaussian", "spikes", "drift"])
+@pytest.mark.parametrize("model", ["gaussian", "spikes", "drift", "phases"])
 def test_smallest_slowdown_found_in_95_percent(model, capsys, tried):
     """The published power: the smallest of these slowdowns that is SLOWER in 95 % of 40 trials."""
     trials, found = 40, None
-    for slowdown in (0.03, 0.04, 0.06, 0.08, 0.12, 0.2):
+    for slowdown in (0.03, 0.04, 0.06, 0.08, 0.12):
         hits = sum(decide(model, 1 + slowdown, seed) is Outcome.SLOWER for seed in range(trials))
         if hits >= 0.95 * trials:
             found = slowdown
             break
     with capsys.disabled():
         print(f"\nsmallest slowdown found in 95 % of quick trials under {model} noise: {found:.0%}")
-    assert found is not None and found <= {"gaussian": 0.08, "spikes": 0.06, "drift": 0.2}[model]
+    assert found is not None and found <= 0.08
     tried("slowdowns found on scripted noise", trials)
 
 
@@ -78,6 +78,16 @@ def test_interval_is_that_of_paired_rounds():
     paired = interval(common * 0.8, common, 1)
     unpaired = interval(rng.permutation(common) * 0.8, common, 1)
     assert paired.ratio == pytest.approx(0.8) and paired.half_width < 1e-9 < unpaired.half_width
+
+
+def test_a_variant_that_is_more_often_in_its_slow_mode_is_not_the_same():
+    """Four rounds in ten it meets the baseline in the other mode; the typical round does not show it."""
+    rng = np.random.default_rng(3)
+    baseline, candidate = (np.where(rng.random(400) < share, 1.3, 1.0) for share in (0.4, 0.6))
+    found = interval(candidate, baseline, 1)
+    assert found.low >= 0.98 and found.high <= 1.02 and found.of_medians == 1.3
+    verdict = judge("b", "a", found, effect=0.02, clock="wall")
+    assert verdict.outcome is Outcome.UNDECIDED and "several modes" in verdict.reasons[-1]
 
 
 def test_interval_does_not_depend_on_numpy_order_or_scale():

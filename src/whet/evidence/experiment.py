@@ -7,10 +7,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from statistics import median
 from typing import Any
 
 from whet.evidence import environment, seeds, warnings
 from whet.evidence.cases import smaller
+from whet.evidence.child import ask
 from whet.evidence.clock import Batches, batches, quantum_ns
 from whet.evidence.examine import Refusal, examine, explain
 from whet.evidence.gate import Plan, Reading, Rig, memory_room
@@ -41,10 +43,12 @@ class Experiment:
         began = time.monotonic()
         created = datetime.now(UTC)
         surroundings = environment.capture(self._engine_folder())
+        memory = self._memory()
         with Rig(self.plan) as rig:
             readings, refusals = self._gate(rig)
             result, batch = self._trial(rig, readings)
             gates = {name: (stand.full_checks, stand.digest_checks) for name, stand in rig.stands.items()}
+            regions = _median_regions(rig)
             refusals |= {
                 name: Refusal(name, red, self.case, rig.stands[name].calls) for name, red in result.reds.items()
             }
@@ -72,7 +76,8 @@ class Experiment:
             environment=surroundings,
             stopped=result.stopped,
             elapsed_s=round(time.monotonic() - began, 3),
-            memory=self._memory(names),
+            regions=regions,
+            memory=memory,
         )
 
     def _gate(self, rig: Rig) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
@@ -132,7 +137,10 @@ class Experiment:
             elif name != baseline:
                 notes = self._notes((name, baseline), batch)
                 found = result.intervals.get(name)
-                verdicts.append(judge(name, baseline, found, effect=self.effect, clock=self.plan.clock, notes=notes))
+                said = judge(name, baseline, found, effect=self.effect, clock=self.plan.clock, notes=notes)
+                if baseline != self.baseline:
+                    said.reasons.append(f"{self.baseline} was refused, so {baseline} takes its place as the baseline")
+                verdicts.append(said)
         return verdicts
 
     def _notes(self, names: Sequence[str], batch: Batches) -> list[str]:
@@ -157,8 +165,8 @@ class Experiment:
             *warnings.quantised_clock(times, [name for name in batch.coarse if name in times], tick_ns),
         ]
 
-    def _memory(self, names: Sequence[str]) -> dict[str, Any]:
-        rows = {str(v): self.plan.engine.memory_map(self.case, v) for v in self.plan.variants if str(v) in names}
+    def _memory(self) -> dict[str, Any]:
+        rows = {str(v): ask(self.plan.engine, "memory_map", self.case, v) for v in self.plan.variants}
         return {
             name: [{"name": row.name, "size_bytes": row.size_bytes, "lifetime": row.lifetime} for row in some]
             for name, some in rows.items()
@@ -168,6 +176,16 @@ class Experiment:
     def _engine_folder(self) -> Path | None:
         path = Path(self.plan.ref.rpartition(":")[0] if ".py:" in self.plan.ref else self.plan.ref)
         return path.parent if path.suffix == ".py" else None
+
+
+def _median_regions(rig: Rig) -> dict[str, dict[str, float]]:
+    """Median nanoseconds per region of the variants that report any and are still green."""
+    found = {name: rig.stands[name].regions_ns for name in rig.alive}
+    return {
+        name: {region: float(median(spent)) for region, spent in regions.items()}
+        for name, regions in found.items()
+        if regions
+    }
 
 
 def default_evidence_folder() -> Path:

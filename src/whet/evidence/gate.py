@@ -23,6 +23,7 @@ from whet.protocol import Case, Clock, Engine, Variant
 START_LIMIT_S = 300.0
 CLOCK_REPEATS = 5
 DEVICE_SHARE = 0.5
+DEVICE_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -36,6 +37,22 @@ class Plan:
     seed: int
     clock: Clock = "wall"
     call_limit_s: float = 60.0
+
+
+class Claim(msgspec.Struct, kw_only=True):
+    """What a variant's process says about one repeat. Decoded strictly: that process is not to be trusted."""
+
+    start_ns: int
+    stop_ns: int
+    cpu_ns: int
+    device_ns: int | None
+    regions_ns: dict[str, int]
+    patched: list[str]
+    outside: bool = False
+
+    @property
+    def wall_ns(self) -> int:
+        return self.stop_ns - self.start_ns
 
 
 @dataclass(frozen=True)
@@ -73,6 +90,8 @@ class Stand:
     ping_ns: int = 0
     unexplained_ns: list[int] = field(default_factory=list)
     elapsed_ns: list[int] = field(default_factory=list)
+    device_shares: list[float] = field(default_factory=list)
+    regions_ns: dict[str, list[int]] = field(default_factory=dict)
     calls: int = 0
     full_checks: int = 0
     digest_checks: int = 0
@@ -155,7 +174,7 @@ class Rig:
                 continue
             pings = [self._ping(stand) for _ in range(5)]
             stand.ping_ns = int(statistics.median(pings))
-            stand.unexplained_ns, stand.elapsed_ns = [], []
+            stand.unexplained_ns, stand.elapsed_ns, stand.device_shares, stand.regions_ns = [], [], [], {}
         return failed
 
     def round(
@@ -166,14 +185,14 @@ class Rig:
         drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(slots)]
         self._judge_ask("refill", seeds=drawn)
         results: dict[str, Reading | Red] = {}
-        told: dict[str, dict[str, Any]] = {}
+        told: dict[str, Claim] = {}
         for name in order:
             for other, red in self._restless().items():
                 results[other] = red
             stand = self.stands[name]
             if stand.worker is None:
                 continue
-            found = self._timed(stand, calls[name])
+            found: Claim | Red = self._timed(stand, calls[name])
             if not self._judge_ask("inputs_kept")["kept"]:
                 found = Red("inputs changed", "the inputs are not what they were before the repeat")
             if isinstance(found, Red):
@@ -181,7 +200,7 @@ class Rig:
             else:
                 told[name] = found
         results |= self._restless()
-        told = {name: answer for name, answer in told.items() if name not in results}
+        told = {name: claim for name, claim in told.items() if name not in results}
         results |= self._judged(told, calls, drawn[0], full=full)
         for name in [name for name, result in results.items() if isinstance(result, Red)]:
             self.retire(name)
@@ -201,7 +220,7 @@ class Rig:
             stand.worker = None
 
     def _judged(
-        self, told: Mapping[str, dict[str, Any]], calls: Mapping[str, int], seed: int, *, full: bool
+        self, told: Mapping[str, Claim], calls: Mapping[str, int], seed: int, *, full: bool
     ) -> dict[str, Reading | Red]:
         if not told:
             return {}
@@ -209,7 +228,7 @@ class Rig:
         judged = self._judge_ask("judge", calls=by_index, full=full)
         self.oracle_ns = judged["oracle_ns"] if full else self.oracle_ns
         results: dict[str, Reading | Red] = {}
-        for name, answer in told.items():
+        for name, claim in told.items():
             stand = self.stands[name]
             report = judged["reports"][str(stand.index)]
             stand.full_checks += full
@@ -222,21 +241,21 @@ class Rig:
                     report.get("expected", {}),
                     report.get("got", {}),
                 )
-            elif complaint := self._clock_complaint(stand, answer):
+            elif complaint := self._clock_complaint(stand, claim):
                 results[name] = complaint
             else:
                 results[name] = Reading(
                     calls=calls[name],
-                    wall_ns=answer["stop_ns"] - answer["start_ns"],
-                    cpu_ns=answer["cpu_ns"],
-                    device_ns=answer["device_ns"],
+                    wall_ns=claim.wall_ns,
+                    cpu_ns=claim.cpu_ns,
+                    device_ns=claim.device_ns,
                     seed=seed,
                     digest=report["digest"],
                     check="full" if full else "digest",
                 )
         return results
 
-    def _timed(self, stand: Stand, calls: int) -> dict[str, Any] | Red:
+    def _timed(self, stand: Stand, calls: int) -> Claim | Red:
         sent_ns = time.monotonic_ns()
         answer = self._bench_ask(stand, "run", limit_s=self.plan.call_limit_s * calls, calls=calls)
         heard_ns = time.monotonic_ns()
@@ -245,16 +264,22 @@ class Rig:
         stand.calls += calls
         if "raised" in answer:
             return Red("raised", answer["raised"])
+        try:
+            claim = msgspec.convert(answer, Claim)
+        except msgspec.ValidationError as error:
+            return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
         stand.elapsed_ns.append(heard_ns - sent_ns)
-        stand.unexplained_ns.append(heard_ns - sent_ns - (answer["stop_ns"] - answer["start_ns"]))
-        answer["outside"] = not sent_ns <= answer["start_ns"] <= answer["stop_ns"] <= heard_ns
-        return answer
+        stand.unexplained_ns.append(heard_ns - sent_ns - claim.wall_ns)
+        claim.outside = not sent_ns <= claim.start_ns <= claim.stop_ns <= heard_ns
+        for region, spent_ns in claim.regions_ns.items():
+            stand.regions_ns.setdefault(region, []).append(spent_ns)
+        return claim
 
-    def _clock_complaint(self, stand: Stand, answer: Mapping[str, Any]) -> Red | None:
+    def _clock_complaint(self, stand: Stand, claim: Claim) -> Red | None:
         """The variant's claim against stamps taken here, in a process that it cannot reach."""
-        if answer["patched"]:
-            return Red("timer patched", f"time.{answer['patched'][0]} was replaced in the variant's process")
-        if answer["outside"]:
+        if claim.patched:
+            return Red("timer patched", f"time.{claim.patched[0]} was replaced in the variant's process")
+        if claim.outside:
             return Red("timer patched", "the variant's time stamps lie outside the span in which it ran")
         if len(stand.unexplained_ns) >= CLOCK_REPEATS:
             # The quietest quarter: a liar hides time in every repeat, a busy machine only in some.
@@ -266,15 +291,18 @@ class Rig:
                     "timer patched",
                     f"{unexplained / 1e6:.2f} ms of {elapsed / 1e6:.2f} ms lie outside the claimed time",
                 )
-        return self._device_complaint(answer)
+        return self._device_complaint(stand, claim)
 
-    def _device_complaint(self, answer: Mapping[str, Any]) -> Red | None:
+    def _device_complaint(self, stand: Stand, claim: Claim) -> Red | None:
         if self.plan.clock != "device":
             return None
-        device_ns, wall_ns = answer["device_ns"], answer["stop_ns"] - answer["start_ns"]
+        device_ns, wall_ns = claim.device_ns, claim.wall_ns
         if device_ns is None:
             return Red("no device clock", "the engine reports no device time; compare with --clock wall")
-        if not DEVICE_SHARE * wall_ns <= device_ns <= wall_ns:
+        stand.device_shares.append(device_ns / max(1, wall_ns))
+        share = statistics.median(stand.device_shares)
+        # The median: a host that was kept waiting once has not done the device's work.
+        if device_ns > wall_ns or (len(stand.device_shares) >= DEVICE_REPEATS and share < DEVICE_SHARE):
             return Red(
                 "host work",
                 f"the device clock explains {device_ns / 1e6:.3f} of {wall_ns / 1e6:.3f} ms on the wall: either work "

@@ -13,6 +13,8 @@ import time
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 import whet.errors
 from whet.errors import DeviceTimeout, WhetError
 from whet.evidence.frames import Channel, PeerGone, PeerSilent
@@ -78,6 +80,9 @@ class Worker:
             message = self._channel.receive(limit_s)
         except PeerGone:
             raise ProcessEnded(self._obituary()) from None
+        except msgspec.MsgspecError:
+            self.close()
+            raise ProcessEnded("it sent what is no message") from None
         except PeerSilent:
             self.close()
             raise ProcessSilent(f"no answer within {limit_s:g} s") from None

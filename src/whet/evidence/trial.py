@@ -29,6 +29,8 @@ from whet.protocol import Array
 
 # The oracle may take this share of a trial before rounds are left to mutual agreement.
 ORACLE_SHARE = 0.5
+# Beyond that share it still looks at some rounds that nobody can foresee.
+SURPRISE_CHECKS = 0.1
 LOOK_GROWTH = 1.3
 WARM_UP_ROUNDS = 2
 
@@ -98,7 +100,7 @@ class Trial:
         self._began = self.source.now_s()
         self._oracle_s = 0.0
         for number in range(WARM_UP_ROUNDS):
-            self._round("warm-up", number, full=True)
+            self._round("warm-up", number, full=self._asks_oracle(number))
         self._rounds()
         self._conclude()
         return self._result
@@ -140,7 +142,8 @@ class Trial:
     def _asks_oracle(self, number: int) -> bool:
         cost_s = self.source.oracle_ns / 1e9
         affordable = self._oracle_s + cost_s <= ORACLE_SHARE * (self._spent() + cost_s)
-        return number == 0 or affordable or self._random.random() < 0.1
+        surprise = self._random.random() < SURPRISE_CHECKS and cost_s < self.budget.seconds / 5
+        return number == 0 or affordable or surprise
 
     def _round(self, label: str, number: int, *, full: bool) -> None:
         order = self._random.sample(self._alive, len(self._alive))

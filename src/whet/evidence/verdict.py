@@ -1,7 +1,10 @@
-"""From paired times to a verdict: the bootstrap interval of the ratio of medians against a smallest effect of interest.
+"""From paired times to a verdict: a bootstrap interval of the ratio against a smallest effect of interest.
 
-Rounds are resampled as a whole, so whatever slows a round slows both sides of it. Below `FEW_ROUNDS` a bootstrap of
-the median is too narrow; there the extremes bound the ratio, which equal variants beat less than once in 120 trials.
+The ratio is the median over rounds of candidate time / baseline time. Both ran in the same round, so what slows a
+round (drift, a neighbour, a clock that changes gear) leaves its ratio alone; the quotient of the two medians over the
+whole trial would jump between modes. SAME needs that quotient as well, because a variant that is more often in its
+slow mode has the same typical round. Below `FEW_ROUNDS` a bootstrap of the median is too narrow; there the extremes
+bound the ratio, which equal variants beat less than once in 120 trials.
 """
 
 from __future__ import annotations
@@ -26,12 +29,13 @@ LEAST_ROUNDS = 5
 
 @dataclass(frozen=True)
 class Interval:
-    """Candidate time / baseline time."""
+    """Candidate time / baseline time. `of_medians` is None where `ratio` itself is the quotient of the medians."""
 
     ratio: float
     low: float
     high: float
     rounds: int
+    of_medians: float | None = None
 
     @property
     def half_width(self) -> float:
@@ -40,15 +44,15 @@ class Interval:
 
 def interval(candidate: Array, baseline: Array, seed: int, *, resamples: int = RESAMPLES) -> Interval:
     """Both arrays hold one time per round, in the same order of rounds."""
-    rounds = len(candidate)
-    ratio = float(np.median(candidate) / np.median(baseline))
+    rounds, ratios = len(candidate), candidate / baseline
+    ratio, of_medians = float(np.median(ratios)), float(np.median(candidate) / np.median(baseline))
     if rounds < FEW_ROUNDS:
-        return Interval(ratio, float(candidate.min() / baseline.max()), float(candidate.max() / baseline.min()), rounds)
+        low, high = float(candidate.min() / baseline.max()), float(candidate.max() / baseline.min())
+        return Interval(ratio, low, high, rounds, of_medians)
     picks = np.random.default_rng(seed).integers(0, rounds, (resamples, rounds))
-    ratios = np.median(candidate[picks], axis=1) / np.median(baseline[picks], axis=1)
     tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(ratios, [tail, 1 - tail])
-    return Interval(ratio, float(low), float(high), rounds)
+    low, high = np.quantile(np.median(ratios[picks], axis=1), [tail, 1 - tail])
+    return Interval(ratio, float(low), float(high), rounds, of_medians)
 
 
 def outcome(found: Interval, effect: float) -> Outcome:
@@ -59,9 +63,14 @@ def outcome(found: Interval, effect: float) -> Outcome:
         return Outcome.FASTER
     if found.low > 1 + effect:
         return Outcome.SLOWER
-    if found.low >= 1 - effect and found.high <= 1 + effect:
+    if found.low >= 1 - effect and found.high <= 1 + effect and not has_modes(found, effect):
         return Outcome.SAME
     return Outcome.UNDECIDED
+
+
+def has_modes(found: Interval, effect: float) -> bool:
+    """The typical round says one thing and the medians of the whole trial another."""
+    return found.of_medians is not None and abs(found.of_medians - 1) > 2 * effect
 
 
 def rounds_needed(found: Interval, effect: float) -> int | None:
@@ -111,10 +120,15 @@ def _in_words(said: Outcome, found: Interval, effect: float) -> str:
 
 def _crossed(found: Interval, effect: float) -> str:
     edges = [edge for edge in (1 - effect, 1 + effect) if found.low < edge < found.high]
-    return " and ".join(f"{edge:g}" for edge in edges) or "no threshold, but there are too few rounds"
+    return " and ".join(f"{edge:g}" for edge in edges) or "no threshold"
 
 
 def _what_would_decide(found: Interval, effect: float) -> str:
+    if found.of_medians is not None and found.low >= 1 - effect and found.high <= 1 + effect:
+        return (
+            f"the rounds agree, but the medians of the whole trial differ by {abs(found.of_medians - 1):.0%}: the times "
+            "have several modes, and one variant may be in the slow one more often; look at the samples"
+        )
     needed = rounds_needed(found, effect)
     if needed is None:
         return f"the ratio sits on the threshold: a smaller or larger --effect than {effect:g} would decide"
