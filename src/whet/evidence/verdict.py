@@ -126,8 +126,8 @@ def _crossed(found: Interval, effect: float) -> str:
 def _what_would_decide(found: Interval, effect: float) -> str:
     if found.of_medians is not None and found.low >= 1 - effect and found.high <= 1 + effect:
         return (
-            f"the rounds agree, but the medians of the whole trial differ by {abs(found.of_medians - 1):.0%}: the times "
-            "have several modes, and one variant may be in the slow one more often; look at the samples"
+            f"the rounds agree, but the medians of the whole trial differ by {abs(found.of_medians - 1):.0%}: the "
+            "times have several modes, and one variant may be in the slow one more often; look at the samples"
         )
     needed = rounds_needed(found, effect)
     if needed is None:
