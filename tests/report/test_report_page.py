@@ -195,6 +195,7 @@ def test_runs_without_anything_timed():
     run = scripted_run(1, variants=2, refused=(0, 1))
     words = Page(render_report([run])).words
     assert "Time per call" not in words and "plain was refused" in words
+    assert 'class="row axis"' not in render_report([run])
     bare = msgspec.structs.replace(scripted_run(2), samples=[], verdicts=[], warnings=[], environment={}, gates=[])
     Page(render_report([bare]))
     with pytest.raises(BadInput):

@@ -27,7 +27,7 @@ def headline(run: Run) -> Headline:
     outcomes = {verdict.outcome for verdict in run.verdicts}
     if run.baseline in red:
         text = f"Nothing can be compared: {run.baseline} was refused"
-        return Headline(outcome=Outcome.REFUSED, ship=None, text=text, detail="The baseline disagrees with the oracle.")
+        return Headline(outcome=Outcome.REFUSED, ship=None, text=text, detail="The baseline did not pass the gate.")
     if not outcomes:
         text = f"{run.baseline} agrees with the oracle"
         detail = "Only one variant ran: there is no ratio."
