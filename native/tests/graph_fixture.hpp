@@ -37,6 +37,12 @@ inline Config small(Policy policy, std::uint32_t window = 16, unsigned workers =
     return config;
 }
 
+// For tests in which the submitting thread opens the gate that bodies wait for: it must not run such a body itself.
+inline Config hands_off(Config config) {
+    config.submitter_helps = false;
+    return config;
+}
+
 // A runtime whose bodies are lambdas. They live until the end, so `user` pointers stay good.
 class Bench {
   public:
