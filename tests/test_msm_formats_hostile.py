@@ -14,7 +14,7 @@ import pytest
 import point_files as pf
 from point_samples import FINITE, POINTS, Sample, mutate, samples
 from test_msm_formats import as_integers, opened
-from whet.errors import BadInput
+from whet.errors import BadInput, ExitCode, WhetError
 from whet.msm.points import Scalars, Srs
 
 SAMPLES = {sample.name: sample for sample in samples()}
@@ -270,6 +270,17 @@ def test_a_file_that_shrinks_while_it_is_read(tmp_path, tried):
     with pytest.raises(BadInput, match="is closed"):
         srs.read()
     tried("malformed inputs", 2)
+
+
+def test_a_disk_that_fails(tmp_path, monkeypatch, tried):
+    path = tmp_path / "file"
+    path.write_bytes(G["raw-le"])
+    with Srs.open(path, "raw-le") as srs:
+        monkeypatch.setattr(os, "preadv", lambda *_: (_ for _ in ()).throw(OSError(5, "Input/output error")))
+        with pytest.raises(WhetError, match="cannot be read") as caught:
+            srs.read()
+        assert caught.value.exit_code == ExitCode.ENVIRONMENT and caught.value.cure
+    tried("malformed inputs")
 
 
 def test_wrong_arguments(tmp_path, tried):

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -19,7 +21,7 @@ from whet.msm.points import Scalars, Srs, msm_from_files, write_points
 from whet.msm.points.prepared import is_prepared
 from whet.protocol import parse_size
 
-MADE_AT_ONCE = 1 << 16
+MADE_AT_ONCE = 1 << 12
 STRETCH = 1 << 16
 
 
@@ -42,11 +44,12 @@ def run_made_up(size: str, choices: Choices) -> Done:
     seed = choices.drawn_seed()
     logs = inputs.logs(choices.profile, n, seed)
     scalars = inputs.scalars(choices.profile, n, seed)
-    with progress("points", n) as advance:
-        points = np.empty((n, 8), np.uint64)
-        for start in range(0, n, MADE_AT_ONCE):
-            points[start : start + MADE_AT_ONCE] = inputs.points_from_logs(logs[start : start + MADE_AT_ONCE])
-            advance(min(MADE_AT_ONCE, n - start), "made")
+    points = np.empty((n, 8), np.uint64)
+    pieces = [slice(start, start + MADE_AT_ONCE) for start in range(0, n, MADE_AT_ONCE)]
+    with progress("points", n) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
+        for piece, made in zip(pieces, pool.map(lambda at: inputs.points_from_logs(logs[at]), pieces), strict=True):
+            points[piece] = made
+            advance(len(made), "made")
     summands = Summands(points, scalars, choices)
     with progress("msm"):
         timed = summands.compute()

@@ -18,7 +18,7 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from whet.errors import BadInput
+from whet.errors import BadInput, WhetError
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -119,6 +119,8 @@ class Source:
             self._readers += 1
         try:
             yield self._descriptor
+        except OSError as error:
+            raise WhetError(f"{self.path} cannot be read: {error}", cure="check the disk, or copy the file") from None
         finally:
             with self._lock:
                 self._readers -= 1
