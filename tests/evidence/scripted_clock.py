@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
-from whet.evidence.gate import Reading, Red
+from whet.evidence.claims import Reading, Red
 
 BASE_NS = 1_000_000.0
 Noise = Callable[[np.random.Generator, int], float]

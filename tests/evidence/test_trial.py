@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 from scripted_clock import MODELS, Scripted
 
+from whet.evidence.claims import Red
 from whet.evidence.clock import MAX_CALLS, batches, quantum_ns
-from whet.evidence.gate import Red
 from whet.evidence.trial import BUDGETS, WARM_UP_ROUNDS, Budget, Trial, call_times
 
 ONE = {"a": 1, "b": 1, "c": 1}

@@ -12,7 +12,8 @@ from pathlib import Path
 from whet.errors import WhetError
 from whet.evidence import seeds
 from whet.evidence.cases import shrinking
-from whet.evidence.gate import Plan, Reading, Red, Rig
+from whet.evidence.claims import Reading, Red
+from whet.evidence.gate import Plan, Rig
 from whet.evidence.record import Failure
 from whet.protocol import Case
 

@@ -13,9 +13,10 @@ from typing import Any
 from whet.evidence import environment, seeds, warnings
 from whet.evidence.cases import smaller
 from whet.evidence.child import ask
+from whet.evidence.claims import Reading
 from whet.evidence.clock import Batches, batches, quantum_ns
 from whet.evidence.examine import Refusal, examine, explain
-from whet.evidence.gate import Plan, Reading, Rig, memory_room
+from whet.evidence.gate import Plan, Rig, memory_room
 from whet.evidence.record import Failure, Gate, Run, Sample, Verdict, Warning
 from whet.evidence.trial import Budget, Result, Trial, call_times
 from whet.evidence.verdict import EFFECT, judge, refused

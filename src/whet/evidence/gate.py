@@ -17,13 +17,11 @@ import msgspec
 
 from whet.errors import DeviceOutOfMemory, DeviceTimeout, WhetError
 from whet.evidence import seeds
+from whet.evidence.claims import Claim, ClockTrack, Reading, Red
 from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, read_only, referee_fault, shared_memory
 from whet.protocol import Case, Clock, Engine, Variant
 
 START_LIMIT_S = 300.0
-CLOCK_REPEATS = 5
-DEVICE_SHARE = 0.5
-DEVICE_REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -39,58 +37,15 @@ class Plan:
     call_limit_s: float = 60.0
 
 
-class Claim(msgspec.Struct, kw_only=True):
-    """What a variant's process says about one repeat. Decoded strictly: that process is not to be trusted."""
-
-    start_ns: int
-    stop_ns: int
-    cpu_ns: int
-    device_ns: int | None
-    regions_ns: dict[str, int]
-    patched: list[str]
-    outside: bool = False
-
-    @property
-    def wall_ns(self) -> int:
-        return self.stop_ns - self.start_ns
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One green repeat."""
-
-    calls: int
-    wall_ns: int
-    cpu_ns: int
-    device_ns: int | None
-    seed: int
-    digest: str
-    check: str
-
-
-@dataclass(frozen=True)
-class Red:
-    """One refused repeat. `slot` says which call of a batch was wrong."""
-
-    reason: str
-    detail: str
-    slot: int = 0
-    expected: dict[str, Any] = field(default_factory=dict)
-    got: dict[str, Any] = field(default_factory=dict)
-
-
 @dataclass
 class Stand:
-    """One variant's process, and what its clock has claimed so far."""
+    """One variant's process, and what it has claimed so far."""
 
     variant: Variant
     index: int
     outputs_fd: int
     worker: Worker | None = None
-    ping_ns: int = 0
-    unexplained_ns: list[int] = field(default_factory=list)
-    elapsed_ns: list[int] = field(default_factory=list)
-    device_shares: list[float] = field(default_factory=list)
+    clock: ClockTrack = field(default_factory=ClockTrack)
     regions_ns: dict[str, list[int]] = field(default_factory=dict)
     calls: int = 0
     full_checks: int = 0
@@ -173,8 +128,8 @@ class Rig:
                 self.retire(name)
                 continue
             pings = [self._ping(stand) for _ in range(5)]
-            stand.ping_ns = int(statistics.median(pings))
-            stand.unexplained_ns, stand.elapsed_ns, stand.device_shares, stand.regions_ns = [], [], [], {}
+            stand.clock = ClockTrack(ping_ns=int(statistics.median(pings)), copy_bytes=self.output_bytes * slots)
+            stand.regions_ns = {}
         return failed
 
     def round(
@@ -241,7 +196,7 @@ class Rig:
                     report.get("expected", {}),
                     report.get("got", {}),
                 )
-            elif complaint := self._clock_complaint(stand, claim):
+            elif complaint := stand.clock.complaint(claim, self.plan.clock):
                 results[name] = complaint
             else:
                 results[name] = Reading(
@@ -268,47 +223,10 @@ class Rig:
             claim = msgspec.convert(answer, Claim)
         except msgspec.ValidationError as error:
             return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
-        stand.elapsed_ns.append(heard_ns - sent_ns)
-        stand.unexplained_ns.append(heard_ns - sent_ns - claim.wall_ns)
-        claim.outside = not sent_ns <= claim.start_ns <= claim.stop_ns <= heard_ns
+        stand.clock.heard(claim, sent_ns, heard_ns)
         for region, spent_ns in claim.regions_ns.items():
             stand.regions_ns.setdefault(region, []).append(spent_ns)
         return claim
-
-    def _clock_complaint(self, stand: Stand, claim: Claim) -> Red | None:
-        """The variant's claim against stamps taken here, in a process that it cannot reach."""
-        if claim.patched:
-            return Red("timer patched", f"time.{claim.patched[0]} was replaced in the variant's process")
-        if claim.outside:
-            return Red("timer patched", "the variant's time stamps lie outside the span in which it ran")
-        if len(stand.unexplained_ns) >= CLOCK_REPEATS:
-            # The quietest quarter: a liar hides time in every repeat, a busy machine only in some.
-            unexplained = statistics.quantiles(stand.unexplained_ns, n=4)[0]
-            elapsed = statistics.median(stand.elapsed_ns)
-            allowed = 2_000_000 + 4 * stand.ping_ns + 2 * self.output_bytes * self.slots + elapsed / 5
-            if unexplained > allowed:
-                return Red(
-                    "timer patched",
-                    f"{unexplained / 1e6:.2f} ms of {elapsed / 1e6:.2f} ms lie outside the claimed time",
-                )
-        return self._device_complaint(stand, claim)
-
-    def _device_complaint(self, stand: Stand, claim: Claim) -> Red | None:
-        if self.plan.clock != "device":
-            return None
-        device_ns, wall_ns = claim.device_ns, claim.wall_ns
-        if device_ns is None:
-            return Red("no device clock", "the engine reports no device time; compare with --clock wall")
-        stand.device_shares.append(device_ns / max(1, wall_ns))
-        share = statistics.median(stand.device_shares)
-        # The median: a host that was kept waiting once has not done the device's work.
-        if device_ns > wall_ns or (len(stand.device_shares) >= DEVICE_REPEATS and share < DEVICE_SHARE):
-            return Red(
-                "host work",
-                f"the device clock explains {device_ns / 1e6:.3f} of {wall_ns / 1e6:.3f} ms on the wall: either work "
-                "is done on the host, or the case is too small for this clock; compare with --clock wall",
-            )
-        return None
 
     def _restless(self) -> dict[str, Red]:
         """Variants whose threads run while they should wait. They would slow the others down."""

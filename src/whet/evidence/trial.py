@@ -14,7 +14,7 @@ from typing import Protocol
 import numpy as np
 
 from whet.evidence import seeds
-from whet.evidence.gate import Reading, Red
+from whet.evidence.claims import Reading, Red
 from whet.evidence.record import Outcome, Sample
 from whet.evidence.verdict import (
     EFFECT,
