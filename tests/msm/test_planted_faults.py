@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def faults() -> list[str]:
-    build(BuildKind("faults", "g++", ("-DWHET_FAULTS=ON", "-DCMAKE_CXX_FLAGS_RELEASE=-O1")), "whet_faulty")
+    build(BuildKind("faults", "g++", ("-DCMAKE_CXX_FLAGS_RELEASE=-O1",)), "whet_faulty")
     return faulty_engine.fault_names()
 
 
