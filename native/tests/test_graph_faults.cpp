@@ -192,7 +192,6 @@ void cancelling_stops_what_has_not_begun(Policy policy) {
 void shutdown_from_every_state(Policy policy) {
     for (const unsigned workers : {1U, 2U, 5U}) {
         for (int state = 0; state < 6; ++state) {
-            Gate gate;
             std::atomic<int> begun{0};
             Bench bench(small(policy, 8, workers));
             if (state == 1) bench.submit([](auto, auto) { return 0; });
