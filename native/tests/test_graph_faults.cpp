@@ -8,6 +8,7 @@
 #include <stdexcept>
 
 #include "graph_fixture.hpp"
+#include "sanitizer.hpp"
 
 using namespace whet::test;
 
@@ -105,7 +106,7 @@ void m17_m21_a_long_body_is_no_stall(Policy policy) {
 }
 
 void a_body_that_ends_its_thread(Policy policy) {
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !WHET_SANITIZED
     Bench bench(hands_off(small(policy, 16, 3)));
     std::atomic<int> ran{0};
     for (int task = 0; task < 300; ++task) {
@@ -217,7 +218,7 @@ void shutdown_from_every_state(Policy policy) {
 }
 
 void a_forked_child_is_told(Policy policy) {
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !WHET_SANITIZED
     Bench bench(small(policy, 8, 2));
     bench.submit([](auto, auto) { return 0; });
     const pid_t child = fork();

@@ -12,6 +12,7 @@
 
 #include "check.hpp"
 #include "graph/pool.hpp"
+#include "sanitizer.hpp"
 
 using whet::graph::Pool;
 
@@ -124,7 +125,7 @@ void sleeping_workers_wake() {
 
 // The sanitizers do not follow threads across a fork, so the child is only tried in plain builds.
 void fork_makes_a_fresh_crew() {
-#if !defined(__SANITIZE_THREAD__) && !defined(__SANITIZE_ADDRESS__)
+#if !WHET_SANITIZED
     Pool pool(3);
     pool.parallel_for(10, [](std::size_t, unsigned) {});
     const pid_t child = fork();

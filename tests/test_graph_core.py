@@ -1,0 +1,60 @@
+"""The core of the task-graph runtime beyond its test programs: the long stress run, the interleavings with counts,
+and the thread sanitizer. The programs themselves also run, plain and under other sanitizers, in test_native_builds.py.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+
+import pytest
+
+from native_build import BuildKind, build
+
+PLAIN = BuildKind("gcc", "g++")
+THREAD = BuildKind(
+    "thread",
+    "g++",
+    ("-DWHET_SANITIZE=thread", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
+    (("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1"),),
+)
+PROGRAMS = ["test_graph_pool", "test_graph_reclaim", "test_graph_readiness", "test_graph_faults"]
+POLICIES = 3
+
+
+def run(kind: BuildKind, program: str, *arguments: str) -> str:
+    path = build(kind, program) / "tests" / program
+    environment = {**os.environ, **dict(kind.environment)}
+    done = subprocess.run([path, *arguments], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{program}:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    return done.stdout
+
+
+@pytest.mark.native_build
+@pytest.mark.timeout(1800)
+def test_a_million_tasks_per_policy(tried):
+    told = run(PLAIN, "test_graph_stress", "1000000", "20261115")
+    assert [int(count) for count in re.findall(r": (\d+) tasks in", told)] == [1_000_000] * POLICIES
+    tried("random tasks", POLICIES * 1_000_000)
+
+
+@pytest.mark.native_build
+@pytest.mark.timeout(1800)
+def test_interleavings_and_weakened_orders(tried):
+    told = run(PLAIN, "test_graph_interleave")
+    caught, missed = map(int, re.search(r"memory orders: (\d+) weakenings caught, (\d+) not", told).groups())
+    assert missed == 0
+    assert caught >= told.count("(explained)") + 20
+    tried("planted faults", caught)
+    tried("interleavings", int(re.search(r"interleavings: (\d+) schedules", told).group(1)))
+
+
+@pytest.mark.native_build
+@pytest.mark.timeout(1800)
+def test_thread_sanitizer(tried):
+    told = run(THREAD, "test_graph_stress", "60000", "5")
+    tried("random tasks", POLICIES * 60_000)
+    assert "checks held" in told
+    for program in PROGRAMS:
+        assert "checks held" in run(THREAD, program)
