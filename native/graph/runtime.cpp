@@ -118,7 +118,8 @@ Status Runtime::submit(TaskSpec& task, TaskId& id) {
     code = impl_->submit(task, id);
     impl_->flush();
     impl_->submit_trace_.mark(Phase::submit);
-    return impl_->refusal(code);
+    if (code == Code::ok) return {};
+    return impl_->refusal();
 }
 
 Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted) {
@@ -131,7 +132,7 @@ Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_
         TaskId id = 0;
         const Code code = impl_->submit(task, id);
         if (code != Code::ok) {
-            status = impl_->refusal(code);
+            status = impl_->refusal();
             break;
         }
         if (++submitted % kPublishEvery == 0) impl_->flush();

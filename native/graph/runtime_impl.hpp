@@ -28,7 +28,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // submit.cpp. A code other than ok leaves its details in refusal_.
     Code submit(TaskSpec& task, TaskId& id);
-    Status refusal(Code code);
+    Status refusal() { return std::exchange(refusal_, Status{}); }
     void flush();
     Status scope_begin(ScopeMode mode);
     Status scope_end();
@@ -78,8 +78,9 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     HeapRing heap_;
     TensorMap map_;
     std::vector<Ledger> ledger_;
-    std::unique_ptr<void*[]> arguments_;  // kInlineArguments per slot
-    std::vector<std::uint32_t> producers_;
+    std::unique_ptr<void*[]> arguments_;                                     // kInlineArguments per slot
+    std::vector<std::uint32_t> producers_ = std::vector<std::uint32_t>(64);  // of the task being submitted
+    std::uint32_t producer_count_ = 0;
     std::vector<Scope> scopes_;
     std::uint32_t scope_numbers_ = 0;
     std::uint64_t head_ = 0;       // next task
@@ -152,6 +153,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Status make_room(Code code, Room&& room);
     std::string occupancy(Code code, std::uint64_t wanted) const;
     Code refuse(Status status);
+    bool is_misplaced(const TensorArg& tensor) const;
     Code refuse_tensor(const TensorArg& tensor);
     Code make_rooms(std::uint64_t bytes, std::uint32_t regions);
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);

@@ -132,8 +132,6 @@ Code Runtime::Impl::refuse(Status status) {
     return refusal_.code;
 }
 
-Status Runtime::Impl::refusal(Code code) { return code == Code::ok ? Status{} : std::exchange(refusal_, Status{}); }
-
 bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions) {
     return head_ - tail_ < config_.window && map_.room(regions) && heap_.fits(bytes);
 }
@@ -161,7 +159,11 @@ Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions) {
     return status.ok() ? Code::ok : refuse(std::move(status));
 }
 
-// Says what is wrong with a tensor whose owner is not in the window, or that has none though it lies in the heap.
+// The owner is not in the window, or the tensor has none though it lies in the heap.
+bool Runtime::Impl::is_misplaced(const TensorArg& tensor) const {
+    return tensor.owner == kNoTask ? heap_.owns(tensor.base) : tensor.owner - tail_ >= head_ - tail_;
+}
+
 Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
     if (tensor.owner == kNoTask) {
         return refuse({Code::bad_argument, head_, 0, "memory of the output heap must come with the task that owns it"});
@@ -196,7 +198,8 @@ void Runtime::Impl::add_producer(TaskId producer, TaskId id, Edge::Source source
         // Done and nothing failed: no need to look again. The wired policy keeps the edge, it holds the reference.
         if (producer < watermark_ && !troubled_) return;
     }
-    producers_.push_back(slot);
+    if (producer_count_ == producers_.size()) producers_.resize(2 * producers_.size());
+    producers_[producer_count_++] = slot;
 }
 
 // A conflict with an access of a failed task that has already left the map.
@@ -208,7 +211,7 @@ bool Runtime::Impl::meets_lost(const TensorArg& tensor) const {
 }
 
 void Runtime::Impl::find_producers(const TaskSpec& task, TaskId id) {
-    producers_.clear();
+    producer_count_ = 0;
     poisoned_ = false;
     troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
     for (const TaskId dependency : task.dependencies) add_producer(dependency, id, Edge::Source::given);
@@ -227,8 +230,11 @@ void Runtime::Impl::find_producers(const TaskSpec& task, TaskId id) {
 // First all conflicts, then all entries: a task does not depend on itself.
 void Runtime::Impl::infer_producers(const TaskSpec& task, TaskId id) {
     const auto found = [this, id](TaskId producer) { add_producer(producer, id, Edge::Source::data); };
-    chains_.clear();
-    for (const TensorArg& tensor : task.tensors) {
+    const std::size_t count = task.tensors.size();
+    if (chains_.size() < count) chains_.resize(count);
+    std::uint32_t** const chains = chains_.data();
+    for (std::size_t index = 0; index < count; ++index) {
+        const TensorArg& tensor = task.tensors[index];
         std::uint32_t* chain = nullptr;
         if (tensor.direction != Direction::out) {
             const bool owned = tensor.owner != kNoTask;
@@ -240,12 +246,12 @@ void Runtime::Impl::infer_producers(const TaskSpec& task, TaskId id) {
                 map_.lookup(*chain, base, tensor.region, tensor.direction != Direction::in, troubled_, found);
             }
         }
-        chains_.push_back(chain);
+        chains[index] = chain;
     }
-    for (std::size_t index = 0; index < chains_.size(); ++index) {
-        if (!chains_[index]) continue;
+    for (std::size_t index = 0; index < count; ++index) {
+        if (!chains[index]) continue;
         const TensorArg& tensor = task.tensors[index];
-        map_.insert(*chains_[index], address_of(tensor.base), tensor.region, tensor.direction != Direction::in, id);
+        map_.insert(*chains[index], address_of(tensor.base), tensor.region, tensor.direction != Direction::in, id);
     }
 }
 
@@ -266,31 +272,32 @@ void Runtime::Impl::store_arguments(std::uint32_t slot, const TaskSpec& task) {
 }
 
 Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
-    const bool manual = !scopes_.empty() && scopes_.back().mode == ScopeMode::manual;
     std::uint64_t bytes = 0;
     std::uint32_t regions = 0;
+    bool wrong = false;
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
             // One byte too many is enough to be refused, and cannot overflow the sum.
             bytes += tensor.bytes <= heap_.capacity() ? heap_.padded(tensor.bytes) : heap_.capacity() + 1;
         } else {
             ++regions;
+            wrong = wrong || is_misplaced(tensor);
         }
     }
-    if (manual) regions = 0;
     if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, head_, 0, {}});
+    if (!scopes_.empty() && scopes_.back().mode == ScopeMode::manual) regions = 0;
     if (!has_rooms(bytes, regions)) {
         const Code code = make_rooms(bytes, regions);
         if (code != Code::ok) return code;
+        wrong = true;  // what was there may have been retired meanwhile: look again
     }
     // From here to the end nothing is retired.
     for (const TaskId dependency : task.dependencies) {
         if (dependency >= head_) return refuse({Code::unknown_task, dependency, 0, {}});
     }
     for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out) continue;
-        const bool wrong = tensor.owner == kNoTask ? heap_.owns(tensor.base) : tensor.owner - tail_ >= head_ - tail_;
-        if (wrong) return refuse_tensor(tensor);
+        if (!wrong) break;
+        if (tensor.direction != Direction::out && is_misplaced(tensor)) return refuse_tensor(tensor);
     }
     id = head_;
     if (bytes != 0) allocate(task, bytes);
@@ -302,13 +309,14 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     ledger.chain = map_.no_chain();
     ledger.name = task.name;
     ledger.scope = scopes_.empty() ? 0 : scopes_.back().number;
-    const auto count = static_cast<std::uint32_t>(producers_.size());
-    if (config_.wake_target == WakeTarget::first) std::reverse(producers_.begin(), producers_.end());
+    const std::uint32_t count = producer_count_;
+    std::uint32_t* const producers = producers_.data();
+    if (config_.wake_target == WakeTarget::first) std::reverse(producers, producers + count);
     if (count > kInlineFanin) {
         ++spilled_;
         ++spills_alive_;
         ledger.fanin_spill = new std::uint32_t[count];
-        std::copy(producers_.begin(), producers_.end(), ledger.fanin_spill);
+        std::copy(producers, producers + count, ledger.fanin_spill);
         if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[count];
         core_.table().set_spill(slot, ledger.fanin_spill, ledger.link_spill);
     }
@@ -319,7 +327,7 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     if (task.body) store_arguments(slot, task);
     const bool pinned = config_.policy == Policy::wired && config_.retain == Retain::scope && !scopes_.empty();
     if (pinned) scopes_.back().tasks.push_back(id);
-    core_.prepare(slot, producers_.data(), count, poisoned_, pinned);
+    core_.prepare(slot, producers, count, poisoned_, pinned);
     ++head_;
     if (head_ % kReclaimEvery == 0 && map_.used() != 0) reclaim();
     return Code::ok;
