@@ -113,7 +113,7 @@ def test_gain_is_the_geometric_mean_of_the_ratios():
     def figure(workload, contender, ns):
         return bench.Figure(
             workload=workload, tasks=1, edges=0, contender=contender, what="fresh", dependencies="given", workers=2,
-            best_ns=ns, median_ns=ns,
+            best_ns=ns, median_ns=ns, cpu_ns=1.0,
         )  # fmt: skip
 
     figures = [
@@ -123,4 +123,5 @@ def test_gain_is_the_geometric_mean_of_the_ratios():
         figure("b", "hybrid", 1.0),
     ]
     assert bench.policy_gain(figures, "given", 2) == 2.0
+    assert bench.policy_gain(figures, "given", 2, cpu=True) == 1.0
     assert bench.policy_gain(figures, "inferred", 2) is None

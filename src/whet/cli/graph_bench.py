@@ -40,9 +40,12 @@ def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, 
         built_ms = bench.build_ms()
         advance(1, "scaling")
     gains = {
-        f"{edges}, {workers} workers": bench.policy_gain(figures, edges, workers)
+        f"{edges}, {workers} workers{', processor time' if cpu else ''}": bench.policy_gain(
+            figures, edges, workers, cpu=cpu
+        )
         for edges in ("inferred", "given")
         for workers in counts
+        for cpu in (False, True)
     }
     if as_json:
         print_json(
@@ -74,7 +77,9 @@ def _tables(figures: list[Figure], grown: list[Figure]) -> None:
     out = console()
     for name in dict.fromkeys(f.workload for f in figures):
         rows = [f for f in figures if f.workload == name]
-        table = Table(title=f"{name}: {rows[0].tasks:,} tasks, {rows[0].edges:,} edges; ns per task, best (median)")
+        table = Table(
+            title=f"{name}: {rows[0].tasks:,} tasks, {rows[0].edges:,} edges; ns per task, best (median) processor"
+        )
         for column in ("contender", "edges", "what", "1 worker", "2 workers"):
             table.add_column(column, justify="right" if "worker" in column else "left")
         for key in dict.fromkeys((f.contender, f.dependencies, f.what) for f in rows):
@@ -82,7 +87,7 @@ def _tables(figures: list[Figure], grown: list[Figure]) -> None:
             table.add_row(*key, *(_cell(cells.get(workers)) for workers in (1, 2)))
         out.print(table)
     if grown:
-        table = Table(title="growth of pa, ns per task, best (median)")
+        table = Table(title="growth of pa, ns per task, best (median) processor")
         sizes = list(dict.fromkeys(f.tasks for f in grown))
         for column in ("contender", "edges", *(f"{size:,}" for size in sizes)):
             table.add_column(column)
@@ -93,4 +98,4 @@ def _tables(figures: list[Figure], grown: list[Figure]) -> None:
 
 
 def _cell(figure: Any) -> str:
-    return "" if figure is None else f"{figure.best_ns:.1f} ({figure.median_ns:.1f})"
+    return "" if figure is None else f"{figure.best_ns:.1f} ({figure.median_ns:.1f}) {figure.cpu_ns:.1f}"

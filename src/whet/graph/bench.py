@@ -1,8 +1,8 @@
 """ns per task: policies, replay and peers on the same graphs, interleaved in one run.
 
-Every figure is the best and the median of several rounds; in a round every contender runs once, so that a busy moment
-of the machine falls on all of them. A task is counted from nothing to done: submission, resolution, dispatch, body,
-completion.
+Every figure is the best and the median of several rounds, and the least processor time of all threads together; in a
+round every contender runs once, so that a busy moment of the machine falls on all of them. A task is counted from
+nothing to done: submission, resolution, dispatch, body, completion.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from pathlib import Path
 from statistics import geometric_mean, median
+from typing import NamedTuple
 
 import msgspec
 import numpy as np
@@ -54,12 +55,20 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     workers: int
     best_ns: float
     median_ns: float
+    cpu_ns: float
+
+
+class Time(NamedTuple):
+    """One run, per task."""
+
+    wall_ns: float
+    cpu_ns: float
 
 
 Note = Callable[[str], None]
 
 
-def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list[float]) -> Figure:
+def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list[Time]) -> Figure:
     contender, what, dependencies = key
     return Figure(
         workload=work.name,
@@ -69,8 +78,9 @@ def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list
         what=what,
         dependencies=dependencies,
         workers=workers,
-        best_ns=round(min(times), 2),
-        median_ns=round(median(times), 2),
+        best_ns=round(min(t.wall_ns for t in times), 2),
+        median_ns=round(median(t.wall_ns for t in times), 2),
+        cpu_ns=round(min(t.cpu_ns for t in times), 2),
     )
 
 
@@ -91,12 +101,13 @@ def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
     if work.manual:
         del batches["inferred"]
     built = Graph.from_workload(work)
-    times: dict[tuple[str, str, str], list[float]] = {}
+    times: dict[tuple[str, str, str], list[Time]] = {}
 
     def timed(key: tuple[str, str, str], run: Callable[[], object]) -> None:
-        began = time.perf_counter_ns()
+        cpu, began = time.process_time_ns(), time.perf_counter_ns()
         run()
-        times.setdefault(key, []).append((time.perf_counter_ns() - began) / work.tasks)
+        wall = (time.perf_counter_ns() - began) / work.tasks
+        times.setdefault(key, []).append(Time(wall, (time.process_time_ns() - cpu) / work.tasks))
 
     try:
         for _ in range(rounds + 1):
@@ -131,7 +142,7 @@ def installed_peers(folder: Path) -> dict[str, list[str]]:
 
 def peers(work: Workload, workers: int, rounds: int, folder: Path) -> list[Figure]:
     """The peers on the same edges, round by round. One that fails or takes too long is left out of this graph."""
-    times: dict[tuple[str, str, str], list[float]] = {}
+    times: dict[tuple[str, str, str], list[Time]] = {}
     commands = {n: c for n, c in installed_peers(folder).items() if work.tasks <= PEERS[n]}
     with tempfile.TemporaryDirectory() as scratch:
         edges = Path(scratch) / "graph.dag"
@@ -153,7 +164,8 @@ def peers(work: Workload, workers: int, rounds: int, folder: Path) -> list[Figur
                 for line in done.stdout.splitlines():
                     row = json.loads(line)
                     key = (row["peer"], row["what"], row["dependencies"])
-                    times.setdefault(key, []).extend([row["best_ns_per_task"], row["ns_per_task"]])
+                    walls = (row["best_ns_per_task"], row["ns_per_task"])
+                    times.setdefault(key, []).extend(Time(wall, row["cpu_ns_per_task"]) for wall in walls)
     return [_figure(work, key, workers, values) for key, values in times.items()]
 
 
@@ -202,8 +214,8 @@ def build_ms(name: str = "pa:Case1") -> float:
     return round(min(times), 2)
 
 
-def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int) -> float | None:
-    """Geometric mean over the workloads of wired time / hybrid time. Above 1: hybrid is ahead."""
+def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int, *, cpu: bool = False) -> float | None:
+    """Geometric mean over the workloads of wired time / hybrid time, wall or processor. Above 1: hybrid is ahead."""
     best = {
         (f.workload, f.contender): f.best_ns for f in figures if (f.dependencies, f.workers) == (dependencies, workers)
     }
