@@ -1,7 +1,7 @@
 // Faults that the tests plant: each name marks one place where the arithmetic can be made wrong on purpose.
 // WHET_FAULT(name) is the constant false, and costs nothing, unless the build defines WHET_FAULTS; then it is true
-// while that fault is the active one. Only the test build (tests/planted.py) defines it. To add one: add its name here
-// and use it where the code should go wrong; the tests try every name in the list.
+// while that fault is the active one. Only the library whet_faulty of native/tests defines it. To add one: add its name
+// here and use it where the code should go wrong; the tests try every name in the list.
 #pragma once
 
 #include <type_traits>

@@ -118,7 +118,8 @@ def _show(plan: Plan, chosen: Sequence[Case], kinds: Mapping[str, int], gates: S
     from whet.cli.run_view import show_failures
 
     out = console()
-    what = str(chosen[0]) if len(chosen) == 1 and not kinds else f"{len(chosen) + sum(kinds.values()):,} cases"
+    count = len(chosen) + sum(kinds.values())
+    what = str(chosen[0]) if len(chosen) == 1 == count else f"{count:,} case{'' if count == 1 else 's'}"
     out.print(f"{plan.engine.name}  {what}  device={plan.device}  seed={plan.seed}")
     if kinds:
         out.print(f"made to break a variant: {', '.join(f'{kind} {count:,}' for kind, count in kinds.items())}")

@@ -38,6 +38,8 @@ def examine_hard(
     known = {gate.variant: gate for gate in gates}
     standings = [_Standing(v) for v in plan.variants if str(v) not in known or known[str(v)].green]
     kinds: Counter[str] = Counter()
+    if not standings:
+        return list(gates), {}
     for done, hard in enumerate(plan.engine.hard_cases(plan.seed, numbers)):
         kinds[hard.kind] += 1
         for standing in standings:
