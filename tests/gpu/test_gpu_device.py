@@ -158,3 +158,14 @@ def test_a_good_driver_is_believed_and_a_broken_one_is_not(device):
             with open_device(info.key) as broken:
                 complaints = examine(broken)
             assert complaints and "leaves loops early" in complaints[0].cause and complaints[0].cure
+
+
+def test_the_doctor_tells_good_drivers_from_wrong_ones(device):
+    from whet.cli.probes import _gpu
+
+    findings = {finding.probe: finding for finding in _gpu(None)}
+    assert findings[f"gpu webgpu:{device.info.key}"].status in ("ok", "note")
+    for info, _ in adapters():
+        if "Mesa 22" in info.driver:
+            wrong = findings[f"gpu webgpu:{info.key}"]
+            assert wrong.status == "wrong" and "leaves loops early" in wrong.said and "python -m whet.gpu" in wrong.cure

@@ -18,6 +18,7 @@ MARKS = {
     "ok": ("ok", "green"),
     "note": ("note", "yellow"),
     "missing": ("missing", "yellow"),
+    "wrong": ("WRONG", "bold red"),
     "broken": ("BROKEN", "bold red"),
 }
 
@@ -65,6 +66,6 @@ def _show(found: Sequence[Finding]) -> None:
         table.add_row(Text(mark, style=style), finding.probe, said)
     out = console()
     out.print(table)
-    broken = sum(finding.status == "broken" for finding in found)
-    missing = sum(finding.status == "missing" for finding in found)
-    out.print(f"\n{broken} broken, {missing} missing" if broken or missing else "\neverything is there")
+    counts = {status: sum(finding.status == status for finding in found) for status in ("broken", "wrong", "missing")}
+    trouble = ", ".join(f"{count} {status}" for status, count in counts.items() if count)
+    out.print(f"\n{trouble or 'everything is there'}")

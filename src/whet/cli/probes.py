@@ -20,7 +20,7 @@ import msgspec
 from whet import __version__
 from whet.errors import WhetError
 
-Status = Literal["ok", "note", "missing", "broken"]
+Status = Literal["ok", "note", "missing", "wrong", "broken"]
 GPU_TIMEOUT_S = 60
 LEAST_FREE_MIB = 64
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
@@ -28,7 +28,8 @@ COMPILERS = ("g++", "clang++", "cmake", "ninja")
 
 
 class Finding(msgspec.Struct, frozen=True, kw_only=True):
-    """`broken`: whet needs it. `missing`: it can do without. `note`: measurements suffer from it."""
+    """`broken`: whet needs it. `wrong`: it is here but must not be used. `missing`: whet can do without.
+    `note`: measurements suffer from it."""
 
     probe: str
     status: Status
@@ -153,18 +154,23 @@ def _store(place: Path | None) -> list[Finding]:
     return [Finding(probe="store", status="ok", said=f"{path}, runs: {runs}, {free_mib:,} MiB free")]
 
 
+# Key, name, driver, whether it is software, and (cause, cure) of every probe it failed.
+AdapterRow = tuple[str, str, str, bool, list[tuple[str, str]]]
+
+
 def _gpu(_: Path | None) -> list[Finding]:
     """In a child: loading a driver costs seconds and can crash."""
     source = (
-        "import json; from whet.gpu import adapters; "
-        "print(json.dumps([[i.key, i.name, i.driver, i.software] for i, _ in adapters()]))"
+        "import json; from whet.gpu.trust import survey; "
+        "print(json.dumps([[i.key, i.name, i.driver, i.software, [[c.cause, c.cure] for c in found]] "
+        "for i, found in survey()]))"
     )
     cure = "python -m whet.gpu fetches a software driver; or install the driver of your GPU"
     try:
         done = subprocess.run(
             [sys.executable, "-c", source], capture_output=True, text=True, timeout=GPU_TIMEOUT_S, check=True
         )
-        rows = msgspec.json.decode(done.stdout.splitlines()[-1], type=list[tuple[str, str, str, bool]])
+        rows = msgspec.json.decode(done.stdout.splitlines()[-1], type=list[AdapterRow])
     except subprocess.CalledProcessError as error:
         last = (error.stderr.strip().splitlines() or [f"ended with {error.returncode}"])[-1]
         return [Finding(probe="gpu", status="missing", said=f"no adapter can be asked: {last}", cure=cure)]
@@ -174,9 +180,13 @@ def _gpu(_: Path | None) -> list[Finding]:
     if not rows:
         return [Finding(probe="gpu", status="missing", said="no WebGPU adapter", cure=cure)]
     found = []
-    for key, name, driver, software in rows:
+    for key, name, driver, software, complaints in rows:
+        if complaints:
+            cause, advice = complaints[0]
+            found.append(Finding(probe=f"gpu webgpu:{key}", status="wrong", said=cause, cure=advice))
+            continue
         status: Status = "note" if software else "ok"
-        advice = "software adapter: results are right, times say nothing about a GPU" if software else ""
+        advice = "software adapter: its results can be believed, its times say nothing about a GPU" if software else ""
         found.append(Finding(probe=f"gpu webgpu:{key}", status=status, said=f"{name}, {driver}", cure=advice))
     return found
 

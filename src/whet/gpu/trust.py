@@ -6,8 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from whet.errors import WhetError
 from whet.gpu import driver
-from whet.gpu.device import Device, Pass
+from whet.gpu.adapter import AdapterInfo, adapters
+from whet.gpu.device import Device, Pass, open_device
 
 # 300 x 300 trips are more than the 65,535 after which Mesa 22's llvmpipe leaves every loop of an invocation.
 LOOP_PROBE = """
@@ -29,6 +31,19 @@ class Complaint:
 
     cause: str
     cure: str
+
+
+def survey() -> list[tuple[AdapterInfo, list[Complaint]]]:
+    """Every adapter of this machine with what its driver gets wrong."""
+    found = []
+    for info, _ in adapters():
+        try:
+            with open_device(info.key) as device:
+                complaints = examine(device)
+        except WhetError as error:
+            complaints = [Complaint(error.cause, error.cure)]
+        found.append((info, complaints))
+    return found
 
 
 def examine(device: Device) -> list[Complaint]:
