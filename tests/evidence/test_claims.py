@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import time
+
 import msgspec
 import pytest
 
 from whet.evidence.claims import CLOCK_REPEATS, Claim, ClockTrack
 from whet.evidence.gate import Plan, Rig, Stand
+from whet.evidence.processes import waited_for_a_core_ns
 from whet.protocol import Variant
 
 MS = 1_000_000
@@ -37,6 +42,30 @@ def test_a_clock_that_lies_within_its_span_is_caught(tried):
 def test_a_busy_machine_is_no_liar():
     assert track([0.4, 25, 0.4, 25, 0.4, 0.4]) is None
     assert track([24] * (CLOCK_REPEATS - 1)) is None, "too early to tell"
+
+
+def test_waiting_for_a_core_is_no_lie():
+    made = ClockTrack()
+    for _ in range(CLOCK_REPEATS):
+        said = claim(0, 6 * MS)
+        made.heard(said, 0, 30 * MS, waited_ns=20 * MS)
+    assert made.complaint(said, "wall") is None
+
+
+def test_the_kernel_counts_the_wait_for_a_core():
+    """Two spinning processes on one core: each waits about half of the time."""
+    spin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    processes = [subprocess.Popen([sys.executable, "-c", text]) for text in (spin, spin)]
+    try:
+        deadline = time.monotonic() + 20
+        while waited_for_a_core_ns(processes[1].pid) < 50 * MS and time.monotonic() < deadline:
+            time.sleep(0.05)
+        assert waited_for_a_core_ns(processes[1].pid) >= 50 * MS
+        assert waited_for_a_core_ns(0) == 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
 
 
 @pytest.mark.parametrize("start, wall", [(-1, 10), (95, 10), (50, -5), (0, 101)])

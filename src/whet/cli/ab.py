@@ -13,8 +13,8 @@ from whet.cli.subject import (
     VariantName,
     budget_name,
     budget_options,
-    command_line,
     make_plan,
+    run_and_store,
     shown_progress,
     subject_options,
 )
@@ -66,12 +66,10 @@ def compare(
     from whet.cli.run_view import exit_code, show_run
     from whet.cli.settings import open_store
     from whet.evidence import cases
-    from whet.evidence.experiment import Experiment
     from whet.evidence.registry import load
-    from whet.evidence.trial import BUDGETS
     from whet.protocol import parse_variant
 
-    budget = BUDGETS[budget_name(quick, rigorous)]
+    budget = budget_name(quick, rigorous)
     loaded = load(engine)
     plan = make_plan(loaded, variants, **planned)
     if len(plan.variants) < 2:
@@ -81,20 +79,8 @@ def compare(
     base = str(parse_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
     if base not in map(str, plan.variants):
         raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
-    with open_store(store_path) as store:
-        with shown_progress(f"{loaded.engine.name} {case}") as show:
-            run = Experiment(
-                plan=plan,
-                case=case,
-                budget=budget,
-                baseline=base,
-                command=command_line(plan),
-                engine_sha256=loaded.sha256,
-                evidence_folder=store.path.parent / "evidence",
-                effect=effect,
-                on_progress=show,
-            ).run()
-        store.add(run)
+    with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
+        run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, effect=effect, show=show)
     if as_json:
         print_json(run)
     else:

@@ -45,6 +45,8 @@ def show_run(run: Run) -> None:
     why = said.text.partition(": ")[2] if said.ship else said.text
     out.print(f"stopped: {run.stopped}")
     out.print(Text(f"ship: {said.ship or 'nothing yet'}; {why}", style="bold"))
+    if said.ship and said.detail:
+        out.print(f"  {said.detail}")
 
 
 def show_failures(gates: Sequence[Gate]) -> None:

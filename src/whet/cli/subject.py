@@ -16,7 +16,10 @@ from whet.errors import BadInput, WhetError
 
 if TYPE_CHECKING:
     from whet.evidence.gate import Plan
+    from whet.evidence.record import Run
     from whet.evidence.registry import Loaded
+    from whet.evidence.store import Store
+    from whet.protocol import Case
 
 
 class EngineName(click.ParamType[str]):
@@ -132,6 +135,36 @@ def command_line(plan: Plan) -> str:
     if not any(word == "--seed" or word.startswith("--seed=") for word in words):
         words = [*words, "--seed", str(plan.seed)]
     return shlex.join(["whet", *words])
+
+
+def run_and_store(
+    store: Store,
+    loaded: Loaded,
+    plan: Plan,
+    case: Case,
+    *,
+    budget: str,
+    baseline: str,
+    effect: float,
+    show: Callable[[float, str], None],
+) -> Run:
+    """One experiment as the command line asks for it. When this returns, the run is on the disk."""
+    from whet.evidence.experiment import Experiment
+    from whet.evidence.trial import BUDGETS
+
+    run = Experiment(
+        plan=plan,
+        case=case,
+        budget=BUDGETS[budget],
+        baseline=baseline,
+        command=command_line(plan),
+        engine_sha256=loaded.sha256,
+        evidence_folder=store.path.parent / "evidence",
+        effect=effect,
+        on_progress=show,
+    ).run()
+    store.add(run)
+    return run
 
 
 @contextmanager

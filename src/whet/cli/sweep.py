@@ -15,8 +15,8 @@ from whet.cli.subject import (
     VariantName,
     budget_name,
     budget_options,
-    command_line,
     make_plan,
+    run_and_store,
     shown_progress,
     subject_options,
 )
@@ -67,11 +67,9 @@ def sweep(
     from whet.cli.growth_view import show_growth
     from whet.cli.settings import open_store
     from whet.evidence import cases
-    from whet.evidence.experiment import Experiment
     from whet.evidence.registry import load
-    from whet.evidence.trial import BUDGETS
 
-    budget = BUDGETS[budget_name(quick, rigorous)]
+    budget = budget_name(quick, rigorous)
     loaded = load(engine)
     plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
     points = grid(loaded.engine, axes, cases.parse_sizes(sizes, n), profile)
@@ -82,19 +80,10 @@ def sweep(
             def shifted(share: float, note: str, number: int = number, case: Case = case) -> None:
                 show((number + share) / len(points), f"{case}: {note}")
 
-            run = Experiment(
-                plan=plan,
-                case=case,
-                budget=budget,
-                baseline=str(plan.variants[0]),
-                command=command_line(plan),
-                engine_sha256=loaded.sha256,
-                evidence_folder=store.path.parent / "evidence",
-                effect=effect,
-                on_progress=shifted,
-            ).run()
-            store.add(run)
-            runs.append(run)
+            base = str(plan.variants[0])
+            runs.append(
+                run_and_store(store, loaded, plan, case, budget=budget, baseline=base, effect=effect, show=shifted)
+            )
     if as_json:
         print_json({"runs": runs})
     else:

@@ -1,7 +1,8 @@
 """What comes out of a repeat, and whether a variant's clock may be believed.
 
 The variant's process stamps its own clock; the parent stamps the messages around it. Both read the same system-wide
-clock, so a claim must lie inside the span that the parent saw and must explain it but for the cost of a message.
+clock, so a claim must lie inside the span that the parent saw and must explain it, but for the cost of a message and
+for the time that either process waited for a core, which the kernel counts.
 """
 
 from __future__ import annotations
@@ -72,9 +73,9 @@ class ClockTrack:
     device_shares: list[float] = field(default_factory=list)
     outside: bool = False
 
-    def heard(self, claim: Claim, sent_ns: int, heard_ns: int) -> None:
+    def heard(self, claim: Claim, sent_ns: int, heard_ns: int, waited_ns: int = 0) -> None:
         self.elapsed_ns.append(heard_ns - sent_ns)
-        self.unexplained_ns.append(heard_ns - sent_ns - claim.wall_ns)
+        self.unexplained_ns.append(heard_ns - sent_ns - claim.wall_ns - waited_ns)
         self.outside = not sent_ns <= claim.start_ns <= claim.stop_ns <= heard_ns
 
     def complaint(self, claim: Claim, clock: Clock) -> Red | None:

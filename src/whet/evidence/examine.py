@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import shlex
 import time
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from whet.protocol import Case
 REPEATS = 3
 MOST_REPEATS = 500
 SEARCH_SECONDS = 8.0
+CONFIRM_SECONDS = 30.0
 # Trying these again costs a whole time limit each, so they are reported where they were seen.
 NOT_SEARCHED = ("hung",)
 
@@ -34,13 +36,15 @@ class Refusal:
     calls: int
 
 
-def examine(rig: Rig, case: Case, repeats: int = REPEATS) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
+def examine(
+    rig: Rig, case: Case, repeats: int = REPEATS, deadline: float = math.inf
+) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
     """Runs every variant that is still alive `repeats` times on `case`; one process each, state kept in between."""
     readings: dict[str, list[Reading]] = {name: [] for name in rig.alive}
     refusals = {name: Refusal(name, red, case, 0) for name, red in rig.open(case).items()}
     for repeat in range(repeats):
         alive = rig.alive
-        if not alive:
+        if not alive or time.monotonic() > deadline:
             break
         label = ("check", str(case), repeat)
         for name, found in rig.round(label, alive, dict.fromkeys(alive, 1)).items():
@@ -85,7 +89,7 @@ def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Cas
 def _confirm(plan: Plan, case: Case, repeats: int, folder: Path) -> tuple[Refusal | None, str | None]:
     """The same again in a fresh process, as the printed command will do it."""
     with Rig(plan) as rig:
-        _, refusals = examine(rig, case, repeats)
+        _, refusals = examine(rig, case, repeats, time.monotonic() + CONFIRM_SECONDS)
         if not refusals:
             return None, None
         refusal = next(iter(refusals.values()))

@@ -18,7 +18,15 @@ import msgspec
 from whet.errors import DeviceOutOfMemory, DeviceTimeout, WhetError
 from whet.evidence import seeds
 from whet.evidence.claims import Claim, ClockTrack, Reading, Red
-from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, read_only, referee_fault, shared_memory
+from whet.evidence.processes import (
+    ProcessEnded,
+    ProcessSilent,
+    Worker,
+    read_only,
+    referee_fault,
+    shared_memory,
+    waited_for_a_core_ns,
+)
 from whet.protocol import Case, Clock, Engine, Variant
 
 START_LIMIT_S = 300.0
@@ -211,9 +219,12 @@ class Rig:
         return results
 
     def _timed(self, stand: Stand, calls: int) -> Claim | Red:
+        pid = stand.worker.pid if stand.worker else 0
+        waited_ns = waited_for_a_core_ns(pid) + waited_for_a_core_ns(os.getpid())
         sent_ns = time.monotonic_ns()
         answer = self._bench_ask(stand, "run", limit_s=self.plan.call_limit_s * calls, calls=calls)
         heard_ns = time.monotonic_ns()
+        waited_ns = waited_for_a_core_ns(pid) + waited_for_a_core_ns(os.getpid()) - waited_ns
         if isinstance(answer, Red):
             return answer
         stand.calls += calls
@@ -223,7 +234,7 @@ class Rig:
             claim = msgspec.convert(answer, Claim)
         except msgspec.ValidationError as error:
             return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
-        stand.clock.heard(claim, sent_ns, heard_ns)
+        stand.clock.heard(claim, sent_ns, heard_ns, waited_ns)
         for region, spent_ns in claim.regions_ns.items():
             stand.regions_ns.setdefault(region, []).append(spent_ns)
         return claim

@@ -47,6 +47,14 @@ def read_only(fd: int) -> int:
         return os.dup(fd)
 
 
+def waited_for_a_core_ns(pid: int) -> int:
+    """How long the main thread of a process has been ready but not running so far; 0 where the kernel does not say."""
+    try:
+        return int(Path(f"/proc/{pid}/schedstat").read_text().split()[1])
+    except (OSError, ValueError, IndexError):
+        return 0
+
+
 class Worker:
     """One child process and the channel to it."""
 
