@@ -24,6 +24,13 @@ struct CoreShape {
     std::uint32_t parts = 0;  // of the unclaimed tasks a worker claims one part; 0: twice the workers
 };
 
+// What a worker has done beyond running bodies. Its own; others read it when the runtime is quiet.
+struct WorkerCounts {
+    std::uint64_t polled = 0;  // looks at pending tasks
+    std::uint64_t woken = 0;   // tasks made ready by a completion
+    std::uint64_t stolen = 0;  // tasks or runs taken from another worker
+};
+
 template <class Seam>
 class Core {
   public:
@@ -42,6 +49,7 @@ class Core {
     Stream<Seam>& stream() { return stream_; }
     Sleep<Seam>& sleeping() { return sleep_; }
     ReadyQueue<Seam>& queue(unsigned worker) { return *queues_[worker]; }
+    const WorkerCounts& counts(unsigned worker) const { return turns_[worker].counts; }
     bool polls() const {
         return shape_.policy == Policy::polling ||
                (shape_.policy == Policy::hybrid && shape_.wake_target == WakeTarget::single);
@@ -139,6 +147,7 @@ class Core {
     // Owned by the worker.
     struct alignas(64) Turn {
         std::uint32_t until_poll = kPollEvery;
+        WorkerCounts counts;
     };
 
     bool has_work() {
@@ -194,7 +203,7 @@ class Core {
     bool find(unsigned worker, std::uint32_t& slot) {
         if (polls() && --turns_[worker].until_poll == 0) {
             turns_[worker].until_poll = kPollEvery;
-            poll(worker);
+            poll(worker, worker);
         }
         if (queues_[worker]->pop(slot)) return true;
         std::uint32_t sequence = 0;
@@ -218,6 +227,7 @@ class Core {
             std::uint32_t count = 0;
             if (!victim.steal(kStealMost, slot, [&](std::uint32_t other) { kept[count++] = other; })) continue;
             push_ready(worker, kept, count);
+            ++turns_[worker].counts.stolen;
             return true;
         }
         return false;
@@ -227,6 +237,7 @@ class Core {
         std::uint32_t sequence = 0;
         bool more = false;
         while (stream_.steal(worker, sequence, more)) {
+            ++turns_[worker].counts.stolen;
             if (more) sleep_.announce();
             do {
                 if (ready_from_stream(worker, sequence, slot)) return true;
@@ -235,9 +246,12 @@ class Core {
         return false;
     }
 
-    std::uint32_t poll(unsigned owner) {
-        const std::uint32_t moved =
-            queues_[owner]->poll(kPollBudget, [this](std::uint32_t slot) { return resolve(slot); });
+    std::uint32_t poll(unsigned worker, unsigned owner) {
+        WorkerCounts& counts = turns_[worker].counts;
+        const std::uint32_t moved = queues_[owner]->poll(kPollBudget, [this, &counts](std::uint32_t slot) {
+            ++counts.polled;
+            return resolve(slot);
+        });
         if (moved > 1) sleep_.announce();
         return moved;
     }
@@ -245,7 +259,7 @@ class Core {
     bool poll_and_take(unsigned worker, std::uint32_t& slot) {
         for (unsigned distance = 0; distance < shape_.workers; ++distance) {
             const unsigned owner = (worker + distance) % shape_.workers;
-            if (poll(owner) != 0 && queues_[owner]->pop(slot)) return true;
+            if (poll(worker, owner) != 0 && queues_[owner]->pop(slot)) return true;
         }
         return false;
     }
@@ -276,6 +290,7 @@ class Core {
         std::uint32_t batch[kWokenBatch];
         std::uint32_t count = 0;
         const auto woken = [&](std::uint32_t ready) {
+            ++turns_[worker].counts.woken;
             if (next == kEmpty) {
                 next = ready + 1;
                 return;

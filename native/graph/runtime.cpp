@@ -188,7 +188,12 @@ std::vector<Waiting> Runtime::watchdog(std::size_t most) const { return impl_->w
 
 std::vector<PhaseCounters> Runtime::phases() const {
     std::vector<PhaseCounters> all;
-    for (const auto& worker : impl_->workers_) all.push_back(worker->trace.counters());
+    for (unsigned worker = 0; worker < impl_->workers_.size(); ++worker) {
+        all.push_back(impl_->workers_[worker]->trace.counters());
+        const WorkerCounts& counts = impl_->core_.counts(worker);
+        all.back().count[static_cast<std::size_t>(Phase::poll)] = counts.polled;
+        all.back().count[static_cast<std::size_t>(Phase::wake)] = counts.woken;
+    }
     const auto submit = static_cast<std::size_t>(Phase::submit);
     all[0].ns[submit] += impl_->submit_trace_.counters().ns[submit];
     all[0].count[submit] += impl_->submit_trace_.counters().count[submit];

@@ -9,6 +9,8 @@ namespace whet::graph {
 
 enum class TraceLevel : std::uint8_t { off, phases, tasks };
 
+// Times are taken for submit, dispatch (finding a task and resolving it, polling included), body, completion (waking
+// included) and idle; of poll and wake there are only counts, which are kept also when tracing is off.
 enum class Phase : std::uint8_t { submit, dispatch, body, completion, wake, poll, idle, count_ };
 inline constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::count_);
 const char* name_of(Phase phase);

@@ -243,6 +243,25 @@ void a_forked_child_is_told(Policy policy) {
 #endif
 }
 
+// Tasks that wait are woken under hybrid and wired, and looked at again under polling; never the other way.
+void each_policy_waits_in_its_own_way(Policy policy) {
+    Bench bench(hands_off(small(policy, 64, 2)));
+    Gate gate;
+    std::atomic<bool> begun{false};
+    const TaskId first = bench.submit([&](auto, auto) { return begun.store(true), gate.wait(); });
+    while (!begun.load()) std::this_thread::yield();
+    for (int task = 0; task < 10; ++task) bench.submit([](auto, auto) { return 0; }, {first});
+    gate.open();
+    check_ok(bench.runtime->wait_all());
+    std::uint64_t woken = 0;
+    std::uint64_t polled = 0;
+    for (const PhaseCounters& worker : bench.runtime->phases()) {
+        woken += worker.count[static_cast<std::size_t>(Phase::wake)];
+        polled += worker.count[static_cast<std::size_t>(Phase::poll)];
+    }
+    CHECK(policy == Policy::polling ? woken == 0 : polled == 0);
+}
+
 // More workers than any mask of bits has bits.
 void r1_more_workers_than_mask_bits(Policy policy) {
     for (const unsigned workers : {16U, 17U, 33U, 65U, 129U}) {
@@ -296,6 +315,7 @@ int main() {
         a_forked_child_is_told(policy);
         r1_more_workers_than_mask_bits(policy);
         r4_s14_traces(policy);
+        each_policy_waits_in_its_own_way(policy);
     }
     return finish("test_graph_faults");
 }
