@@ -39,9 +39,11 @@ def manifest() -> Path:
 
 def activate() -> Path | None:
     """Uses the unpacked driver if it is there and nobody has chosen another. Call before asking for an adapter."""
-    if not manifest().is_file() or any(os.environ.get(name) for name in CHOSEN_BY_USER):
+    ours = str(manifest())
+    # A child process inherits our own choice and must load our loader as well.
+    if not manifest().is_file() or any(os.environ.get(name, ours) != ours for name in CHOSEN_BY_USER):
         return None
-    os.environ["VK_ICD_FILENAMES"] = str(manifest())
+    os.environ["VK_ICD_FILENAMES"] = ours
     loaders = sorted((cache_folder() / "root").glob("usr/lib/*/libvulkan.so.1"))
     if loaders:
         # wgpu opens the loader by its bare name, which finds one that is already in the process.
