@@ -216,8 +216,7 @@ def build_ms(name: str = "pa:Case1") -> float:
 
 def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int, *, cpu: bool = False) -> float | None:
     """Geometric mean over the workloads of wired time / hybrid time, wall or processor. Above 1: hybrid is ahead."""
-    best = {
-        (f.workload, f.contender): f.best_ns for f in figures if (f.dependencies, f.workers) == (dependencies, workers)
-    }
+    chosen = [f for f in figures if (f.dependencies, f.workers) == (dependencies, workers)]
+    best = {(f.workload, f.contender): f.cpu_ns if cpu else f.best_ns for f in chosen}
     ratios = [best[w, "wired"] / best[w, "hybrid"] for w, c in best if c == "hybrid" and (w, "wired") in best]
     return round(geometric_mean(ratios), 3) if ratios else None
