@@ -21,9 +21,10 @@ from whet.graph.bodies import NativeBody, name_of, resolve, scalar_word
 from whet.graph.built import check_workers
 from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
 from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
+from whet.graph.options import number_in, one_of, seconds
 from whet.graph.status import raise_for
+from whet.graph.task import Call, Task, running_serial
 from whet.graph.tensors import OutputMemory, Tensor, describe
-from whet.graph.workloads.workload import Direction
 
 Policy = Literal["wired", "polling", "hybrid"]
 POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
@@ -35,73 +36,6 @@ CLOSE_AT_EXIT_S = 5.0
 
 _live: weakref.WeakSet[Runtime] = weakref.WeakSet()
 _serial = itertools.count(1)
-_inside = threading.local()
-
-
-class Task:
-    """A submitted task. `outputs` are the arrays allocated for it, good as long as the lifetime rule says."""
-
-    __slots__ = ("_call", "_runtime", "id", "name", "outputs")
-
-    def __init__(self, runtime: Runtime, number: int, name: str, outputs: tuple[Any, ...], call: _Call | None) -> None:
-        self._runtime = runtime
-        self.id = number
-        self.name = name
-        self.outputs = outputs
-        self._call = call
-
-    @property
-    def done(self) -> bool:
-        return self._runtime.done(self)
-
-    def wait(self, timeout_s: float | None = None) -> None:
-        """Returns when the task is done; raises TaskFailed if it failed or was cancelled."""
-        self._runtime.wait_for(self, timeout_s)
-
-    def result(self, timeout_s: float | None = None) -> Any:
-        """What the Python body returned; None for native bodies."""
-        self.wait(timeout_s)
-        return self._call.value if self._call is not None else None
-
-    def __repr__(self) -> str:
-        return f"<Task {self.id} {self.name}>"
-
-
-class _Call:
-    """A Python body with its arguments. Called by a worker with the interpreter lock held; never raises."""
-
-    __slots__ = ("arguments", "body", "errors", "number", "outputs", "serial", "submitted", "value")
-
-    def __init__(
-        self, body: Any, arguments: tuple[Any, ...], errors: list[tuple[_Call, BaseException]], serial: int
-    ) -> None:
-        self.body = body
-        self.arguments = arguments
-        self.errors = errors
-        self.serial = serial
-        self.number = -1
-        self.outputs: list[npt.NDArray[Any]] = []
-        self.value: Any = None
-        # A worker may be faster than the return of `submit`, which brings the outputs.
-        self.submitted = threading.Event()
-
-    def __call__(self) -> bool:
-        self.submitted.wait()
-        outer = getattr(_inside, "serial", None)
-        _inside.serial = self.serial
-        try:
-            fresh = iter(self.outputs)
-            self.value = self.body(*[_for_python(a, fresh) for a in self.arguments])
-            return True
-        except BaseException as error:
-            self.errors.append((self, error))
-            return False
-        finally:
-            _inside.serial = outer
-            # The arrays of the arguments are no longer needed; the value may outlive them.
-            self.body = None
-            self.arguments = ()
-            self.outputs = []
 
 
 class Runtime:
@@ -134,25 +68,25 @@ class Runtime:
     ) -> None:
         self._closed = True
         options = {
-            "policy": _one_of("policy", policy, POLICIES),
-            "wake_target": _one_of("wake_target", wake_target, WAKE_TARGETS),
+            "policy": one_of("policy", policy, POLICIES),
+            "wake_target": one_of("wake_target", wake_target, WAKE_TARGETS),
             "workers": check_workers(workers),
-            "window": _number("window", window, 4, 2**30),
-            "heap_bytes": _number("heap_bytes", heap_bytes, 64, 2**62),
-            "retain": _one_of("retain", retain, RETAINS),
-            "ready_capacity": _number("ready_capacity", ready_capacity, 1, 2**30),
-            "tensormap_capacity": _number("tensormap_capacity", tensormap_capacity, 4, 2**22),
-            "output_align": _number("output_align", output_align, 8, 2**20),
+            "window": number_in("window", window, 4, 2**30),
+            "heap_bytes": number_in("heap_bytes", heap_bytes, 64, 2**62),
+            "retain": one_of("retain", retain, RETAINS),
+            "ready_capacity": number_in("ready_capacity", ready_capacity, 1, 2**30),
+            "tensormap_capacity": number_in("tensormap_capacity", tensormap_capacity, 4, 2**22),
+            "output_align": number_in("output_align", output_align, 8, 2**20),
             "submitter_helps": bool(submitter_helps),
-            "stall_ns": int(_positive("stall_s", stall_s) * 1e9),
-            "trace": _one_of("trace", trace, TRACES),
-            "trace_capacity": _number("trace_capacity", trace_capacity, 1, 2**31),
+            "stall_ns": int(seconds("stall_s", stall_s) * 1e9),
+            "trace": one_of("trace", trace, TRACES),
+            "trace_capacity": number_in("trace_capacity", trace_capacity, 1, 2**31),
             "record_edges": bool(record_edges),
         }
         self.policy = policy
         self.window = window
         self._serial = next(_serial)
-        self._errors: list[tuple[_Call, BaseException]] = []
+        self._errors: list[tuple[Call, BaseException]] = []
         self._kept: deque[tuple[int, Any]] = deque()
         self._names: dict[str, int] = {}
         self._lock = threading.RLock()
@@ -177,7 +111,7 @@ class Runtime:
         tensors = [a for a in arguments if isinstance(a, Tensor)]
         before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
         described = [describe(tensor, self._serial) for tensor in tensors]
-        call: _Call | None = None
+        call: Call | None = None
         address = user = 0
         built_in = False
         scalars: list[int] = []
@@ -189,7 +123,7 @@ class Runtime:
         else:
             if any(isinstance(argument, np.ndarray) for argument in arguments):
                 raise BadInput("an array argument has no direction", cure="In(array), InOut(array), ...")
-            call = _Call(resolved, arguments, self._errors, self._serial)
+            call = Call(resolved, arguments, self._errors, self._serial)
         with self._lock, self._translated():
             try:
                 number, made = self._native.submit(
@@ -269,9 +203,9 @@ class Runtime:
         """
         if self._closed:
             return
-        if getattr(_inside, "serial", None) == self._serial:
+        if running_serial() == self._serial:
             raise BadInput("a task body closes the runtime that runs it", cure="close it from the thread that owns it")
-        limit = 0 if timeout_s is None else max(1, int(_positive("timeout_s", timeout_s) * 1e9))
+        limit = 0 if timeout_s is None else max(1, int(seconds("timeout_s", timeout_s) * 1e9))
         stuck = self.watchdog() if limit else []
         try:
             self._native.shutdown(limit)
@@ -332,7 +266,7 @@ class Runtime:
             self.close()
 
     def _usable(self) -> None:
-        if getattr(_inside, "serial", None) == self._serial:
+        if running_serial() == self._serial:
             raise BadInput(
                 "a task body submits to or waits for the runtime that runs it",
                 cure="submit from the thread that owns the runtime",
@@ -348,7 +282,7 @@ class Runtime:
             raise_for(status.args, self._errors)
 
     def _wait_in_slices(self, wait: Any, timeout_s: float | None) -> None:
-        deadline = None if timeout_s is None else time.monotonic_ns() + int(_positive("timeout_s", timeout_s) * 1e9)
+        deadline = None if timeout_s is None else time.monotonic_ns() + int(seconds("timeout_s", timeout_s) * 1e9)
         try:
             while True:
                 limit = SLICE_NS if deadline is None else max(1, min(SLICE_NS, deadline - time.monotonic_ns()))
@@ -398,21 +332,6 @@ class Runtime:
         return task
 
 
-def _for_python(argument: Any, fresh: Iterator[npt.NDArray[Any]]) -> Any:
-    """What a Python body gets: arrays, read-only ones for In; what a task returned; anything else as it is."""
-    if isinstance(argument, Task):
-        return argument._call.value if argument._call is not None else None
-    if not isinstance(argument, Tensor):
-        return argument
-    if argument.array is None:
-        return next(fresh)
-    if argument.direction is Direction.IN:
-        view = argument.array.view()
-        view.flags.writeable = False
-        return view
-    return argument.array
-
-
 def _check_native(tensors: list[Tensor]) -> None:
     for tensor in tensors:
         if tensor.array is not None and any(s < 0 for s in tensor.array.strides) and tensor.array.size:
@@ -426,28 +345,6 @@ def _iterable(after: Any) -> Iterable[Any]:
     if isinstance(after, (Task, int)) or not isinstance(after, Iterable):
         raise BadInput(f"after={after!r} is not a list of tasks", cure="after=[task, ...]")
     return after
-
-
-def _one_of(option: str, value: Any, choices: tuple[str, ...]) -> int:
-    if value not in choices:
-        raise BadInput(f"{option}={value!r} is not known", cure=f"one of {', '.join(choices)}")
-    return choices.index(value)
-
-
-def _number(option: str, value: Any, low: int, high: int) -> int:
-    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise BadInput(f"{option}={value!r} is not a whole number from {low} to {high}", cure="give one")
-    if option in ("window", "tensormap_capacity", "output_align") and value & (value - 1):
-        raise BadInput(
-            f"{option}={value} is not a power of two", cure=f"{1 << int(value).bit_length()} is the next one"
-        )
-    return int(value)
-
-
-def _positive(option: str, value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise BadInput(f"{option}={value!r} is not a number of seconds above 0", cure="seconds")
-    return float(value)
 
 
 @atexit.register
