@@ -18,7 +18,8 @@ from whet.graph.errors import (
     OutputRetired,
     TaskFailed,
 )
-from whet.graph.runtime import POLICIES, Runtime, Task
+from whet.graph.runtime import POLICIES, Runtime
+from whet.graph.task import Task
 from whet.graph.tensors import In, InOut, NoDep, Out, OutExisting
 
 __all__ = [
