@@ -366,6 +366,13 @@ def test_malformed_options_name_themselves(option, tried):
         tried("malformed inputs")
 
 
+@pytest.mark.parametrize("dtype", [b"\x00,", b",", "x9", "i4,,", {"names": 3}, object, "V0", [("a", "q", -1)]])
+def test_types_that_numpy_does_not_know(dtype, tried):
+    with pytest.raises(BadInput, match="Out"):
+        Out(4, dtype)
+    tried("malformed inputs")
+
+
 def test_dependencies_on_unknown_and_foreign_tasks():
     with Runtime(workers=1) as rt, Runtime(workers=1) as other:
         task = other.submit(lambda: None)

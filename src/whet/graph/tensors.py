@@ -77,7 +77,7 @@ def Out(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Tens
             raise BadInput(f"Out: {shape!r} is not a shape", cure="a whole number or a tuple of them, 0 or more")
     try:
         kind = np.dtype(dtype)
-    except TypeError as error:
+    except Exception as error:  # numpy parses texts and mappings here and fails in many ways
         raise BadInput(f"Out: {dtype!r} is not a numpy type: {error}", cure="np.float32, 'int64', ...") from None
     if kind.hasobject or kind.itemsize == 0:
         raise BadInput(f"Out: type {kind} cannot live in the heap", cure="numbers of a fixed size")
