@@ -17,7 +17,7 @@ using u16 = std::uint16_t;
 using u32 = std::uint32_t;
 
 constexpr std::size_t lanes = 8;           // lists in a group
-constexpr std::size_t chunk_groups = 512;  // 4096 additions share an inversion, and the sums stay in L2
+constexpr std::size_t chunk_groups = 256;  // 2048 additions share an inversion; sums and the next points fit half an L2
 constexpr std::size_t field_bytes = 32;
 constexpr std::size_t sum_bytes = 2 * field_bytes;    // x, y
 constexpr std::size_t point_bytes = 3 * field_bytes;  // x, y, beta x: the last two halves of a GLV point share y

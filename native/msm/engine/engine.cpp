@@ -215,8 +215,10 @@ void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
         const auto place = [&](const std::int16_t* digit, u32 entry) {
             for (std::size_t i = 0; i < plan.n; ++i, entry += entry_of_point(1, false)) {
                 const int d = digit[i];
-                if (d > 0) to.place(static_cast<std::size_t>(d), entry);
-                if (d < 0) to.place(static_cast<std::size_t>(-d), entry | entry_sign);
+                if (d == 0) continue;  // the sign is as good as random, so no branch on it
+                const int negative = d >> 31;
+                to.place(static_cast<std::size_t>((d ^ negative) - negative),
+                         entry | (static_cast<u32>(negative) & entry_sign));
             }
         };
         place(digits, entry_of_point(0, false));

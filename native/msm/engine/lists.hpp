@@ -23,8 +23,8 @@ constexpr std::size_t length_limit(std::size_t entries) {
     const std::size_t limit = entries / (lanes * chunk_groups);
     return limit < shortest_limit ? shortest_limit : limit > longest_limit ? longest_limit : limit;
 }
-// Groups of parts that long lists make out of `entries` entries, at most. Every such group holds more than limit / 8
-// x 8.
+// Groups of parts that long lists make out of `entries` entries, at most: one per limit entries, where the limit is 16
+// or more, and 512 or else at least entries / 2048 rounded down.
 constexpr std::size_t long_groups(std::size_t entries) {
     const std::size_t most = entries / longest_limit > 4096 ? entries / longest_limit : 4096;
     return entries / shortest_limit < most ? entries / shortest_limit : most;
