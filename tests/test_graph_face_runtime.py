@@ -235,6 +235,24 @@ def test_native_bodies_from_ctypes_get_tensors_scalars_and_user(rt):
     assert x.tolist() == [-4.0, 0.0] and seen == [2.5, 0.5]
 
 
+def test_native_bodies_from_cffi(rt):
+    cffi = pytest.importorskip("cffi")
+    ffi = cffi.FFI()
+
+    @ffi.callback("int(void**, const uint64_t*, void*)")
+    def body(tensors, scalars, user):
+        ffi.cast("double*", tensors[0])[0] += scalars[0]
+        return 0
+
+    x = np.zeros(1)
+    rt.submit(body, InOut(x), 7)
+    rt.submit(body, InOut(x), 8)
+    rt.wait()
+    assert x[0] == 15
+    with pytest.raises(BadInput, match="null"):
+        rt.submit(ffi.cast("int(*)(void**, const uint64_t*, void*)", 0))
+
+
 def test_native_bodies_from_numba_run_without_the_lock(rt):
     """While the body computes, this thread keeps running Python: a held lock would let it look once or twice only."""
     numba = pytest.importorskip("numba")
