@@ -15,6 +15,9 @@ void bind_graph(nb::module_& m);
 #ifdef WHET_BIND_msm
 void bind_msm(nb::module_& m);
 #endif
+#ifdef WHET_BIND_decode
+void bind_decode(nb::module_& m);
+#endif
 
 #if defined(__clang__)
 #define WHET_COMPILER __VERSION__
@@ -42,5 +45,9 @@ NB_MODULE(_native, m) {
 #ifdef WHET_BIND_msm
     auto msm = m.def_submodule("msm");
     bind_msm(msm);
+#endif
+#ifdef WHET_BIND_decode
+    auto decode = m.def_submodule("decode");
+    bind_decode(decode);
 #endif
 }

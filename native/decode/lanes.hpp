@@ -1,0 +1,155 @@
+// Sixteen float lanes and the stored types that become them. Every operation is one IEEE operation per lane, never a
+// fused one (the files are compiled with -ffp-contract=off), so each instruction set gives the same bits.
+#pragma once
+
+#include <cstdint>
+#include <cstring>
+
+#if defined(__AVX2__)
+#include <immintrin.h>
+#endif
+
+#include "decode/layer.hpp"
+#include "decode/plants.hpp"
+
+namespace whet::decode {
+namespace {
+
+typedef float F __attribute__((vector_size(64)));
+typedef std::int32_t I __attribute__((vector_size(64)));
+
+#define WHET_INLINE __attribute__((always_inline)) inline
+
+WHET_INLINE F load(const float* from) {
+    F v;
+    std::memcpy(&v, from, sizeof v);
+    return v;
+}
+WHET_INLINE void store(float* to, F v) { std::memcpy(to, &v, sizeof v); }
+WHET_INLINE F all(float value) { return F{} + value; }
+WHET_INLINE F bits(I v) {
+    F same;
+    std::memcpy(&same, &v, sizeof same);
+    return same;
+}
+WHET_INLINE I bits(F v) {
+    I same;
+    std::memcpy(&same, &v, sizeof same);
+    return same;
+}
+
+// The fixed tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
+WHET_INLINE float fold(F v) {
+    float lane[lanes];
+    store(lane, v);
+    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
+        for (std::size_t i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
+    }
+    return lane[0];
+}
+
+// exp to about 1.5 ULP from multiplications and additions alone; 0 below -87, exp(88) above 88, NaN stays.
+WHET_INLINE F exponential(F x) {
+    const F clipped = x > 88.0F ? all(88.0F) : (x < -87.0F ? all(-87.0F) : x);
+    const F turned = clipped * 1.44269504F + 0.5F;
+    I whole = __builtin_convertvector(turned, I);
+    whole += __builtin_convertvector(whole, F) > turned;  // a true comparison is -1: truncation becomes floor
+    const F n = __builtin_convertvector(whole, F);
+    const F r = (clipped - n * 0.693359375F) - n * -2.12194440e-4F;
+    F p = all(1.9875691500e-4F);
+    p = p * r + 1.3981999507e-3F;
+    p = p * r + 8.3334519073e-3F;
+    p = p * r + 4.1665795894e-2F;
+    p = p * r + 1.6666665459e-1F;
+    p = p * r + 5.0000001201e-1F;
+    p = (p * (r * r) + r) + 1.0F;
+    return x < -87.0F ? F{} : p * bits((whole + 127) << 23);
+}
+
+WHET_INLINE F sigmoid(F x) { return 1.0F / (1.0F + exponential(-x)); }
+
+template <class Stored>
+WHET_INLINE I widened(const void* from) {
+    typedef Stored S __attribute__((vector_size(sizeof(Stored) * lanes)));
+    S v;
+    std::memcpy(&v, from, sizeof v);
+    return __builtin_convertvector(v, I);
+}
+
+WHET_INLINE F from_bf16(const void* from) { return bits(widened<std::uint16_t>(from) << 16); }
+WHET_INLINE F from_int8(const void* from) { return __builtin_convertvector(widened<std::int8_t>(from), F); }
+
+// e4m3 without infinities: 0x7f and 0xff are NaN. Subnormals go through an integer, never through a subnormal float.
+WHET_INLINE F from_e4m3(const void* from) {
+    const I byte = widened<std::uint8_t>(from);
+    const I magnitude = byte & 0x7f;
+    F value = bits((magnitude << 20) + (120 << 23));
+    F small = __builtin_convertvector(magnitude, F) * 0.001953125F;
+    if (WHET_DECODE_PLANT(e4m3_subnormal_lost)) small = F{};
+    value = magnitude < 8 ? small : value;
+    value = magnitude == 0x7f ? bits(I{} + 0x7fc00000) : value;
+    return bits(bits(value) | ((byte & 0x80) << 24));
+}
+
+WHET_INLINE float e4m3_value(std::uint8_t byte) {
+    const unsigned exponent = (byte >> 3) & 15U;
+    const float mantissa = static_cast<float>(byte & 7U);
+    float value = mantissa * 0.001953125F;
+    if (exponent > 0) {
+        const std::uint32_t power = (exponent + 120U) << 23;
+        float scale;
+        std::memcpy(&scale, &power, sizeof scale);
+        value = scale * (1.0F + mantissa * 0.125F);
+    }
+    return (byte & 0x80U) != 0 ? -value : value;
+}
+
+// Sixteen e2m1 values in eight bytes.
+WHET_INLINE F from_fp4(const void* from) {
+    std::uint32_t half[2];
+    std::memcpy(half, from, sizeof half);
+    if (WHET_DECODE_PLANT(fp4_nibbles_swapped)) {
+        for (auto& word : half) word = ((word >> 4) & 0x0f0f0f0fU) | ((word & 0x0f0f0f0fU) << 4);
+    }
+    if (WHET_DECODE_PLANT(fp4_sign_lost)) {
+        for (auto& word : half) word &= 0x77777777U;
+    }
+#if defined(__AVX512F__)
+    const __m512i shift = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
+    const __m512i pick = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+    const __m512 values = _mm512_setr_ps(0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F, -0.0F, -0.5F, -1.0F, -1.5F,
+                                         -2.0F, -3.0F, -4.0F, -6.0F);
+    std::uint64_t packed;
+    std::memcpy(&packed, half, sizeof packed);
+    const __m512i both = _mm512_set1_epi64(static_cast<long long>(packed));
+    const __m512i nibbles = _mm512_srlv_epi32(_mm512_permutexvar_epi32(pick, both), shift);
+    return reinterpret_cast<F>(_mm512_permutexvar_ps(nibbles, values));
+#elif defined(__AVX2__)
+    const __m256i shift = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
+    const __m256 values = _mm256_setr_ps(0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F);
+    float lane[lanes];
+    for (std::size_t i = 0; i < 2; ++i) {
+        const __m256i nibbles = _mm256_srlv_epi32(_mm256_set1_epi32(static_cast<int>(half[i])), shift);
+        const __m256i sign = _mm256_slli_epi32(_mm256_and_si256(nibbles, _mm256_set1_epi32(8)), 28);
+        const __m256 value = _mm256_permutevar8x32_ps(values, nibbles);
+        _mm256_storeu_ps(lane + 8 * i, _mm256_xor_ps(value, _mm256_castsi256_ps(sign)));
+    }
+    return load(lane);
+#else
+    static constexpr float values[16] = {0.0F,  0.5F,  1.0F,  1.5F,  2.0F,  3.0F,  4.0F,  6.0F,
+                                         -0.0F, -0.5F, -1.0F, -1.5F, -2.0F, -3.0F, -4.0F, -6.0F};
+    float lane[lanes];
+    for (std::size_t i = 0; i < lanes; ++i) lane[i] = values[(half[i / 8] >> (4 * (i % 8))) & 15U];
+    return load(lane);
+#endif
+}
+
+template <KvType T>
+WHET_INLINE F from_kv(const void* cache, std::size_t element) {
+    if constexpr (T == KvType::f32) return load(static_cast<const float*>(cache) + element);
+    if constexpr (T == KvType::bf16) return from_bf16(static_cast<const std::uint16_t*>(cache) + element);
+    if constexpr (T == KvType::e4m3) return from_e4m3(static_cast<const std::uint8_t*>(cache) + element);
+}
+
+}  // namespace
+}  // namespace whet::decode

@@ -1,0 +1,52 @@
+// Faults that the tests plant in the decode kernel: see fault.hpp for the idea. WHET_DECODE_PLANT(name) is the constant
+// false unless the build defines WHET_FAULTS; then it is true while that plant is the active one.
+#pragma once
+
+#define WHET_DECODE_PLANT_LIST(X) \
+    X(norm_ignores_eps)           \
+    X(norm_divides_by_padding)    \
+    X(norm_drops_weight)          \
+    X(dot_skips_last_block)       \
+    X(int8_scale_of_next_row)     \
+    X(fp4_nibbles_swapped)        \
+    X(fp4_scale_of_first_block)   \
+    X(fp4_sign_lost)              \
+    X(rotary_sign_wrong)          \
+    X(rotary_forgets_keys)        \
+    X(attention_scale_missing)    \
+    X(group_takes_wrong_head)     \
+    X(page_table_ignored)         \
+    X(tail_token_dropped)         \
+    X(tail_reads_beyond)          \
+    X(softmax_not_rescaled)       \
+    X(softmax_sum_not_rescaled)   \
+    X(own_token_forgotten)        \
+    X(gate_without_sigmoid)       \
+    X(e4m3_subnormal_lost)        \
+    X(wo_slot_lost)               \
+    X(wo_split_overlaps)          \
+    X(residual_not_added)         \
+    X(silu_on_up)                 \
+    X(quantise_ties_away)         \
+    X(fc1_last_rows_stale)        \
+    X(batch_rows_mixed)           \
+    X(final_residual_missing)     \
+    X(counters_not_reset)
+
+namespace whet::decode {
+
+enum class Plant : int {
+    none = 0,
+#define WHET_DECODE_PLANT_ENTRY(name) name,
+    WHET_DECODE_PLANT_LIST(WHET_DECODE_PLANT_ENTRY)
+#undef WHET_DECODE_PLANT_ENTRY
+};
+
+#ifdef WHET_FAULTS
+inline Plant active_plant = Plant::none;
+#define WHET_DECODE_PLANT(name) (::whet::decode::active_plant == ::whet::decode::Plant::name)
+#else
+#define WHET_DECODE_PLANT(name) (static_cast<void>(::whet::decode::Plant::name), false)
+#endif
+
+}  // namespace whet::decode

@@ -1,0 +1,71 @@
+"""`python -m whet.decode.check --cases 20000`: random steps against the float64 oracle and the exact one."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from dataclasses import dataclass
+
+import numpy as np
+
+from whet.decode.cases import random_trial
+from whet.decode.exact import exact_step
+from whet.decode.layer import Schedule
+from whet.decode.oracle import accuracy, reference
+
+# Measured over 20,000 steps; the sums have at most a few hundred terms.
+MAX_ULP = 64.0
+
+
+@dataclass
+class Tally:
+    """What was tried, the worst distance from float64, and every step that failed."""
+
+    steps: int = 0
+    worst_ulp: float = 0.0
+    worst_p999_ulp: float = 0.0
+    failures: tuple[str, ...] = ()
+
+
+def check_step(seed: int, tally: Tally, *, exactly: bool) -> None:
+    """One step, with a schedule and a worker count drawn from the seed."""
+    trial = random_trial(seed)
+    rng = np.random.default_rng([seed, 1])
+    schedule = Schedule(
+        wo_split=int(rng.integers(1, 8)),
+        fc1=("shared", "recomputed")[int(rng.integers(2))],
+        launch=("fused", "phased")[int(rng.integers(2))],
+    )
+    workers = int(rng.integers(1, 4))
+    got = trial.run(trial.layer(workers=workers), schedule).out
+    found = accuracy(got, reference(trial.shape, trial.matrices, trial.norms, **trial.inputs()))
+    tally.steps += 1
+    tally.worst_ulp = max(tally.worst_ulp, found.max_ulp)
+    tally.worst_p999_ulp = max(tally.worst_p999_ulp, found.p999_ulp)
+    if not found.finite or not found.max_ulp <= MAX_ULP:
+        tally.failures += (f"{found.max_ulp:.1f} ULP: {trial.about} {schedule} workers={workers}",)
+    if exactly:
+        want = exact_step(trial.shape, trial.matrices, trial.norms, **trial.inputs(), wo_split=schedule.wo_split)
+        if got.tobytes() != want.tobytes():
+            tally.failures += (f"not bit-equal: {trial.about} {schedule} workers={workers}",)
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(prog="python -m whet.decode.check", description=__doc__)
+    parser.add_argument("--cases", type=int, default=500, help="how many steps")
+    parser.add_argument("--seed", type=int, default=1, help="the first seed")
+    parser.add_argument("--exact-every", type=int, default=10, help="how often the exact oracle is asked as well")
+    given = parser.parse_args(arguments)
+    tally = Tally()
+    for number in range(given.cases):
+        check_step(given.seed + number, tally, exactly=number % max(1, given.exact_every) == 0)
+        if tally.failures:
+            print(tally.failures[-1])
+            return 3
+    worst = f"worst {tally.worst_ulp:.1f} ULP, worst 99.9th percentile {tally.worst_p999_ulp:.1f}"
+    print(f"{tally.steps} steps, none wrong; {worst}")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,138 @@
+"""whet.decode as the gate and the trial see it: cases, variants, oracle."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+
+from whet.decode.cache import PagedCache
+from whet.decode.cases import angles, random_cache, random_weights
+from whet.decode.layer import Layer, Schedule
+from whet.decode.oracle import reference
+from whet.decode.shapes import MAX_BATCH, NORM_ATTENTION, NORM_MLP, SHAPES, Shape
+from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, StoredMatrix
+from whet.errors import BadInput
+from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Tolerance, Variant, VariantSpec
+
+BY_HIDDEN = {shape.hidden: shape for shape in SHAPES.values()}
+NORMS = (NORM_ATTENTION, NORM_MLP)
+MAX_LENGTH = 2**20
+KNOBS = (
+    Knob("wo_split", 1, minimum=1, maximum=1024, help="W_O over K in this many slots"),
+    Knob("fc1", "shared", choices=("shared", "recomputed"), help="gate/up once for all, or once per worker"),
+    Knob("barrier", "block", choices=("block", "spin"), help="how a worker waits for the others"),
+    Knob("workers", 0, minimum=0, maximum=1024, help="0 is one per core"),
+    Knob("timing", False, help="record regions inside the kernel"),
+)
+
+
+class DecodeEngine(Engine):
+    """One step of one layer. Weights and cache stay for a whole trial, hidden states are new in every repeat.
+
+    The profile is `<weights>-<kv>`, such as `int8-bf16`. The size `hidden` names the shape: 64, 4096 or 5120.
+    """
+
+    name: ClassVar[str] = "decode"
+    tolerance: ClassVar[Tolerance] = Tolerance(relative=1e-5, absolute=2e-5)
+
+    def cases(self) -> Sequence[Case]:
+        lengths = (0, 1, 15, 16, 17, 63, 64, 65)
+        small = [_case(batch, length, 16, "f32-f32") for batch, length in enumerate(lengths, 1)]
+        return small + [_case(3, 37, 5, profile) for profile in self.profiles()[1:]]
+
+    def profiles(self) -> Sequence[str]:
+        return [f"{weights}-{kv}" for weights in WEIGHT_TYPES for kv in KV_TYPES]
+
+    def variants(self) -> Sequence[VariantSpec]:
+        return [
+            VariantSpec("phased", "one launch per phase", KNOBS),
+            VariantSpec("fused", "one cooperative launch with barriers", KNOBS),
+        ]
+
+    def outputs(self, case: Case) -> Mapping[str, Output]:
+        return {"out": Output((case.sizes["batch"], _shape(case).hidden), np.float32)}
+
+    def fixed(self, case: Case, seed: int) -> dict[str, Array]:
+        shape, rng = _shape(case), np.random.default_rng(seed)
+        weights, kv = case.profile.split("-")
+        sizes = case.sizes
+        matrices, norms = random_weights(shape, weights, rng)
+        # Ragged: each sequence is one token shorter than the one before it, as far as that goes.
+        lengths = [max(0, sizes["length"] - b) for b in range(sizes["batch"])]
+        cache = random_cache(shape, lengths, sizes["page"], kv, rng)
+        arrays: dict[str, Array] = {"k": cache.k, "v": cache.v, "table": cache.table, "lengths": cache.lengths, **norms}
+        for name, matrix in matrices.items():
+            arrays |= {f"{name}.data": matrix.data, f"{name}.scales": matrix.scales}
+            arrays[f"{name}.global"] = np.array([matrix.global_scale], np.float64)
+        arrays["cosine"], arrays["sine"] = angles(lengths, shape.head_dim)
+        return arrays
+
+    def prepare(self, case: Case, seed: int) -> dict[str, Array]:
+        size = (case.sizes["batch"], _shape(case).hidden)
+        return {"x": np.random.default_rng(seed).standard_normal(size, np.float32)}
+
+    def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Layer:
+        workers = int(variant.knobs.get("workers", 0)) or None
+        return Layer(_shape(case), {**_matrices(case, fixed), **_norms(fixed)}, workers=workers)
+
+    def run(self, variant: Variant, state: Layer, inputs: Arrays, outputs: Arrays) -> None:
+        knobs = variant.knobs
+        schedule = Schedule(
+            wo_split=int(knobs.get("wo_split", 1)),
+            fc1=str(knobs.get("fc1", "shared")),
+            barrier=str(knobs.get("barrier", "block")),
+            launch=variant.name,
+        )
+        state.step(
+            inputs["x"],
+            _cache(inputs),
+            cosine=inputs["cosine"],
+            sine=inputs["sine"],
+            schedule=schedule,
+            timed=bool(knobs.get("timing", False)),
+            out=outputs["out"],
+        )
+
+    def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
+        matrices, norms = _matrices(case, inputs), _norms(inputs)
+        answer = reference(
+            _shape(case), matrices, norms, inputs["x"], _cache(inputs), cosine=inputs["cosine"], sine=inputs["sine"]
+        )
+        return {"out": answer.astype(np.float32)}
+
+
+def _case(batch: int, length: int, page: int, profile: str) -> Case:
+    return Case(sizes={"batch": batch, "length": length, "page": page, "hidden": 64}, profile=profile)
+
+
+def _shape(case: Case) -> Shape:
+    sizes = case.sizes
+    if set(sizes) != {"batch", "length", "page", "hidden"}:
+        raise BadInput(f"decode has no case with {case}", cure="give batch, length, page and hidden")
+    if sizes["hidden"] not in BY_HIDDEN:
+        known = ", ".join(f"{shape.hidden} ({name})" for name, shape in SHAPES.items())
+        raise BadInput(f"decode has no shape with hidden={sizes['hidden']}", cure=f"one of: {known}")
+    if not 1 <= sizes["batch"] <= MAX_BATCH or not sizes["page"] >= 1 or not 0 <= sizes["length"] <= MAX_LENGTH:
+        raise BadInput(f"decode has no case with {case}", cure=f"batch 1 to {MAX_BATCH}, page from 1, length from 0")
+    return BY_HIDDEN[sizes["hidden"]]
+
+
+def _matrices(case: Case, arrays: Arrays) -> dict[str, StoredMatrix]:
+    kind = case.profile.split("-")[0]
+    return {
+        name: StoredMatrix(
+            kind, *size, arrays[f"{name}.data"], arrays[f"{name}.scales"], float(arrays[f"{name}.global"][0])
+        )
+        for name, size in _shape(case).matrices().items()
+    }
+
+
+def _norms(arrays: Arrays) -> dict[str, Array]:
+    return {name: arrays[name] for name in NORMS}
+
+
+def _cache(arrays: Arrays) -> PagedCache:
+    kv_type = {np.dtype(np.float32): "f32", np.dtype(np.uint16): "bf16", np.dtype(np.uint8): "e4m3"}[arrays["k"].dtype]
+    return PagedCache(kv_type, arrays["k"], arrays["v"], arrays["table"], arrays["lengths"])
