@@ -11,12 +11,11 @@ using Kernel = void (*)(Context& c, int first, int last, unsigned worker);
 
 void kernel_portable(Context& c, int first, int last, unsigned worker);
 void kernel_portable_timed(Context& c, int first, int last, unsigned worker);
-#if defined(__x86_64__)
+// Only in builds for x86-64:
 void kernel_avx2(Context& c, int first, int last, unsigned worker);
 void kernel_avx2_timed(Context& c, int first, int last, unsigned worker);
 void kernel_avx512(Context& c, int first, int last, unsigned worker);
 void kernel_avx512_timed(Context& c, int first, int last, unsigned worker);
-#endif
 
 // Regions of the timed build, in this order in timing.cpp.
 enum RegionId : std::size_t {

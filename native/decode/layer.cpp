@@ -11,7 +11,7 @@ namespace {
 std::size_t padded(std::size_t n) { return (n + lanes - 1) / lanes * lanes; }
 
 Kernel kernel_for(Isa isa, bool timed) {
-#if defined(__x86_64__)
+#if defined(WHET_DECODE_X86)
     if (isa == Isa::avx512) return timed ? kernel_avx512_timed : kernel_avx512;
     if (isa == Isa::avx2) return timed ? kernel_avx2_timed : kernel_avx2;
 #endif
@@ -22,7 +22,7 @@ Kernel kernel_for(Isa isa, bool timed) {
 }  // namespace
 
 bool isa_usable(Isa isa) {
-#if defined(__x86_64__)
+#if defined(WHET_DECODE_X86)
     const bool avx2 = __builtin_cpu_supports("avx2") != 0;
     const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;

@@ -27,7 +27,7 @@
     X(wo_split_overlaps)          \
     X(residual_not_added)         \
     X(silu_on_up)                 \
-    X(quantise_ties_away)         \
+    X(quantise_scale_unrounded)   \
     X(fc1_last_rows_stale)        \
     X(batch_rows_mixed)           \
     X(final_residual_missing)     \

@@ -23,7 +23,6 @@ inline float rounded_to_e4m3(float positive) {
 
 // Borders lie halfway; a tie goes to the neighbour with an even mantissa.
 inline float rounded_to_e2m1(float a) {
-    if (WHET_DECODE_PLANT(quantise_ties_away) && a == 2.5F) return 3.0F;
     if (a <= 0.25F) return 0.0F;
     if (a < 0.75F) return 0.5F;
     if (a <= 1.25F) return 1.0F;
@@ -38,7 +37,7 @@ inline F rounded_to_fp4(F values) {
     store(lane, values);
     float top = 0.0F;
     for (const float v : lane) top = std::fabs(v) > top ? std::fabs(v) : top;
-    const float scale = rounded_to_e4m3(top / 6.0F);
+    const float scale = WHET_DECODE_PLANT(quantise_scale_unrounded) ? top / 6.0F : rounded_to_e4m3(top / 6.0F);
     for (float& v : lane) {
         const float size = scale == 0.0F ? 0.0F : rounded_to_e2m1(std::fabs(v) / scale) * scale;
         v = std::copysign(size, v);
