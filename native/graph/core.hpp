@@ -11,6 +11,7 @@
 #include "graph/sleep.hpp"
 #include "graph/slots.hpp"
 #include "graph/stream.hpp"
+#include "graph/trace.hpp"
 
 namespace whet::graph {
 
@@ -24,11 +25,11 @@ struct CoreShape {
     std::uint32_t parts = 0;  // of the unclaimed tasks a worker claims one part; 0: twice the workers
 };
 
-// What a worker has done beyond running bodies. Its own; others read it when the runtime is quiet.
+// What a worker has done beyond running bodies. Counted by the worker alone.
 struct WorkerCounts {
-    std::uint64_t polled = 0;  // looks at pending tasks
-    std::uint64_t woken = 0;   // tasks made ready by a completion
-    std::uint64_t stolen = 0;  // tasks or runs taken from another worker
+    Tally polled;  // looks at pending tasks
+    Tally woken;   // tasks made ready by a completion
+    Tally stolen;  // tasks or runs taken from another worker
 };
 
 template <class Seam>
@@ -227,7 +228,7 @@ class Core {
             std::uint32_t count = 0;
             if (!victim.steal(kStealMost, slot, [&](std::uint32_t other) { kept[count++] = other; })) continue;
             push_ready(worker, kept, count);
-            ++turns_[worker].counts.stolen;
+            turns_[worker].counts.stolen.add(1);
             return true;
         }
         return false;
@@ -237,7 +238,7 @@ class Core {
         std::uint32_t sequence = 0;
         bool more = false;
         while (stream_.steal(worker, sequence, more)) {
-            ++turns_[worker].counts.stolen;
+            turns_[worker].counts.stolen.add(1);
             if (more) sleep_.announce();
             do {
                 if (ready_from_stream(worker, sequence, slot)) return true;
@@ -249,7 +250,7 @@ class Core {
     std::uint32_t poll(unsigned worker, unsigned owner) {
         WorkerCounts& counts = turns_[worker].counts;
         const std::uint32_t moved = queues_[owner]->poll(kPollBudget, [this, &counts](std::uint32_t slot) {
-            ++counts.polled;
+            counts.polled.add(1);
             return resolve(slot);
         });
         if (moved > 1) sleep_.announce();
@@ -290,7 +291,7 @@ class Core {
         std::uint32_t batch[kWokenBatch];
         std::uint32_t count = 0;
         const auto woken = [&](std::uint32_t ready) {
-            ++turns_[worker].counts.woken;
+            turns_[worker].counts.woken.add(1);
             if (next == kEmpty) {
                 next = ready + 1;
                 return;

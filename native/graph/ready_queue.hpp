@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "graph/readiness.hpp"
+#include "graph/trace.hpp"
 
 namespace whet::graph {
 
@@ -18,6 +19,8 @@ class alignas(64) ReadyQueue {
 
     bool maybe_ready() { return ready_size_.load(Site::size_peek) != 0; }
     bool maybe_pending() { return pending_size_.load(Site::size_peek) != 0; }
+
+    std::uint64_t overflowed() const { return overflowed_.get(); }
 
     // For a worker about to sleep. Pending tasks do not count: their producers' completion brings them along.
     bool has_work() { return ready_size_.load(Site::idle_recheck) != 0; }
@@ -130,7 +133,7 @@ class alignas(64) ReadyQueue {
                 table_[overflow_last_ - 1].next.set(slot + 1);
             }
             overflow_last_ = slot + 1;
-            ++overflowed_;
+            overflowed_.add(1);
         }
         ++ready_;
     }
@@ -171,13 +174,10 @@ class alignas(64) ReadyQueue {
     std::uint32_t ready_ = 0;
     std::uint32_t overflow_first_ = kEmpty;
     std::uint32_t overflow_last_ = kEmpty;
-    std::uint64_t overflowed_ = 0;
+    Tally overflowed_;
     std::uint32_t pending_first_ = kEmpty;
     std::uint32_t pending_last_ = kEmpty;
     std::uint32_t pending_ = 0;
-
-  public:
-    std::uint64_t overflowed() const { return overflowed_; }
 };
 
 }  // namespace whet::graph

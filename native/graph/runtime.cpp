@@ -191,12 +191,13 @@ std::vector<PhaseCounters> Runtime::phases() const {
     for (unsigned worker = 0; worker < impl_->workers_.size(); ++worker) {
         all.push_back(impl_->workers_[worker]->trace.counters());
         const WorkerCounts& counts = impl_->core_.counts(worker);
-        all.back().count[static_cast<std::size_t>(Phase::poll)] = counts.polled;
-        all.back().count[static_cast<std::size_t>(Phase::wake)] = counts.woken;
+        all.back().count[static_cast<std::size_t>(Phase::poll)] = counts.polled.get();
+        all.back().count[static_cast<std::size_t>(Phase::wake)] = counts.woken.get();
     }
     const auto submit = static_cast<std::size_t>(Phase::submit);
-    all[0].ns[submit] += impl_->submit_trace_.counters().ns[submit];
-    all[0].count[submit] += impl_->submit_trace_.counters().count[submit];
+    const PhaseCounters submitted = impl_->submit_trace_.counters();
+    all[0].ns[submit] += submitted.ns[submit];
+    all[0].count[submit] += submitted.count[submit];
     return all;
 }
 

@@ -150,8 +150,8 @@ class Runtime {
     Peaks peaks() const;
     Totals totals() const;
     std::vector<Waiting> watchdog(std::size_t most = 16) const;
-    // Wait until quiet before reading these.
     std::vector<PhaseCounters> phases() const;
+    // These after wait_all() alone.
     std::vector<TraceRecord> trace(unsigned worker) const;
     std::vector<Edge> edges() const;
 

@@ -7,6 +7,15 @@ const char* name_of(Phase phase) {
     return names[static_cast<std::size_t>(phase)];
 }
 
+PhaseCounters ThreadTrace::counters() const {
+    PhaseCounters counters;
+    for (std::size_t phase = 0; phase < kPhases; ++phase) {
+        counters.ns[phase] = ns_[phase].get();
+        counters.count[phase] = count_[phase].get();
+    }
+    return counters;
+}
+
 std::vector<TraceRecord> ThreadTrace::records() const {
     if (written_ <= capacity_) return records_;
     std::vector<TraceRecord> ordered;

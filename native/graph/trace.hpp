@@ -1,6 +1,7 @@
 // What each thread did: times per phase, and one record per task for a swimlane. Off means one predictable branch.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <vector>
@@ -34,7 +35,21 @@ inline std::uint64_t now_ns() {
             .count());
 }
 
-// One thread's log. Written by its thread alone; read by others only when the runtime is quiet.
+// A number that one thread counts up and any thread may read.
+class Tally {
+  public:
+    void add(std::uint64_t amount) {
+        // One writer, so no read-modify-write is needed.
+        value_.store(value_.load(std::memory_order_relaxed) + amount, std::memory_order_relaxed);
+    }
+    std::uint64_t get() const { return value_.load(std::memory_order_relaxed); }
+
+  private:
+    std::atomic<std::uint64_t> value_{0};
+};
+
+// One thread's log. Written by its thread alone. Others may read the times at any time, and the records when every task
+// is done.
 class ThreadTrace {
   public:
     ThreadTrace(TraceLevel level, std::uint32_t capacity) : level_(level), capacity_(capacity) {}
@@ -45,8 +60,8 @@ class ThreadTrace {
     void mark(Phase phase) {
         if (!on()) return;
         const std::uint64_t now = now_ns();
-        counters_.ns[static_cast<std::size_t>(phase)] += now - last_;
-        counters_.count[static_cast<std::size_t>(phase)] += 1;
+        ns_[static_cast<std::size_t>(phase)].add(now - last_);
+        count_[static_cast<std::size_t>(phase)].add(1);
         last_ = now;
     }
     void begin() {
@@ -65,7 +80,7 @@ class ThreadTrace {
         ++written_;
     }
 
-    const PhaseCounters& counters() const { return counters_; }
+    PhaseCounters counters() const;
     std::vector<TraceRecord> records() const;
 
   private:
@@ -73,7 +88,8 @@ class ThreadTrace {
     const std::uint32_t capacity_;
     std::uint64_t last_ = 0;
     std::uint64_t written_ = 0;
-    PhaseCounters counters_{};
+    Tally ns_[kPhases];
+    Tally count_[kPhases];
     std::vector<TraceRecord> records_{};
 };
 

@@ -77,10 +77,11 @@ class Bench {
         return submit(std::move(body), none, dependencies);
     }
 
-    std::unique_ptr<Runtime> runtime;
-
   private:
-    std::deque<Lambda> bodies_;
+    std::deque<Lambda> bodies_;  // before the runtime, whose destruction may still run them
+
+  public:
+    std::unique_ptr<Runtime> runtime;
 };
 
 // Bodies wait here until somebody opens.
