@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Mapping
 from pathlib import Path
+from threading import Lock
 from typing import Protocol, Self
 
 from whet._native import msm as native
@@ -60,10 +61,15 @@ class Affine:
         """The sum as (8,) canonical limbs, and the counters and stage times of this call."""
         poll = None
         if cancel is not None or progress is not None:
+            furthest, one_at_a_time = 0.0, Lock()
 
             def poll(done: float) -> bool:
+                """Called from every worker: a share that arrives late is reported as the furthest one."""
+                nonlocal furthest
                 if progress is not None:
-                    progress(done)
+                    with one_at_a_time:
+                        furthest = max(furthest, done)
+                        progress(furthest)
                 return cancel is not None and cancel.is_set()
 
         limbs, work = self._native.run(scalars, offset, self._windows, poll)
