@@ -30,7 +30,7 @@ driver: setup ## a software Vulkan driver that computes right, in the user's cac
 	@$(BIN)/python -m whet.gpu || { [ "$$CI" != true ]; }
 
 demo: setup ## gate, time and judge the MSM variants on this machine; leaves report.html
-	$(BIN)/whet ab msm plain pippenger pippenger:glv=true --n 2^10 --quick --report report.html
+	$(BIN)/whet ab msm plain pippenger pippenger:glv=true affine --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
