@@ -76,6 +76,19 @@ WHET_INLINE I widened(const void* from) {
     return __builtin_convertvector(v, I);
 }
 
+// gcc 12 widens bytes one by one where it is left to itself: 135 against 17 ms for the int8 weights of an 8B-like
+// layer.
+#if defined(__AVX512F__)
+template <>
+WHET_INLINE I widened<std::int8_t>(const void* from) {
+    return reinterpret_cast<I>(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+}
+template <>
+WHET_INLINE I widened<std::uint8_t>(const void* from) {
+    return reinterpret_cast<I>(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+}
+#endif
+
 WHET_INLINE F from_bf16(const void* from) { return bits(widened<std::uint16_t>(from) << 16); }
 WHET_INLINE F from_int8(const void* from) { return __builtin_convertvector(widened<std::int8_t>(from), F); }
 
