@@ -8,7 +8,7 @@ namespace {
 
 // Additions that `windows` windows cost, as far as the choice depends on them: one per entry with its sorting, and per
 // bucket the two of its row and column, the list's set-up less the addition its first point saves. The weights were
-// fitted to a sweep over window counts (benchmarks/msm_windows.py).
+// checked against a sweep over window counts (benchmarks/msm_windows.py).
 double cost(double entries_per_window, unsigned bits, unsigned windows) {
     const unsigned width = (bits + windows - 1) / windows;
     if (width > max_width) return 1e300;
