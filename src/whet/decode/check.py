@@ -13,8 +13,11 @@ from whet.decode.exact import exact_step
 from whet.decode.layer import Schedule
 from whet.decode.oracle import accuracy, reference
 
-# Measured over 20,000 steps; the sums have at most a few hundred terms.
+# The sums have at most a few hundred terms; 7 ULP is typical.
 MAX_ULP = 64.0
+# Over a few elements the norm in the middle can divide by almost nothing (one element: x + W_O near -x), and then no
+# float32 order is near float64. Smaller layers are held to the exact order alone.
+LEAST_HIDDEN = 8
 
 
 @dataclass
@@ -22,6 +25,7 @@ class Tally:
     """What was tried, the worst distance from float64, and every step that failed."""
 
     steps: int = 0
+    against_float64: int = 0
     worst_ulp: float = 0.0
     worst_p999_ulp: float = 0.0
     failures: tuple[str, ...] = ()
@@ -38,13 +42,16 @@ def check_step(seed: int, tally: Tally, *, exactly: bool) -> None:
     )
     workers = int(rng.integers(1, 4))
     got = trial.run(trial.layer(workers=workers), schedule).out
-    found = accuracy(got, reference(trial.shape, trial.matrices, trial.norms, **trial.inputs()))
     tally.steps += 1
-    tally.worst_ulp = max(tally.worst_ulp, found.max_ulp)
-    tally.worst_p999_ulp = max(tally.worst_p999_ulp, found.p999_ulp)
-    if not found.finite or not found.max_ulp <= MAX_ULP:
-        tally.failures += (f"{found.max_ulp:.1f} ULP: {trial.about} {schedule} workers={workers}",)
-    if exactly:
+    wide = trial.shape.hidden >= LEAST_HIDDEN
+    if wide:
+        found = accuracy(got, reference(trial.shape, trial.matrices, trial.norms, **trial.inputs()))
+        tally.against_float64 += 1
+        tally.worst_ulp = max(tally.worst_ulp, found.max_ulp)
+        tally.worst_p999_ulp = max(tally.worst_p999_ulp, found.p999_ulp)
+        if not found.finite or not found.max_ulp <= MAX_ULP:
+            tally.failures += (f"{found.max_ulp:.1f} ULP: {trial.about} {schedule} workers={workers}",)
+    if exactly or not wide:
         want = exact_step(trial.shape, trial.matrices, trial.norms, **trial.inputs(), wo_split=schedule.wo_split)
         if got.tobytes() != want.tobytes():
             tally.failures += (f"not bit-equal: {trial.about} {schedule} workers={workers}",)
@@ -63,7 +70,7 @@ def main(arguments: list[str] | None = None) -> int:
             print(tally.failures[-1])
             return 3
     worst = f"worst {tally.worst_ulp:.1f} ULP, worst 99.9th percentile {tally.worst_p999_ulp:.1f}"
-    print(f"{tally.steps} steps, none wrong; {worst}")
+    print(f"{tally.steps} steps, {tally.against_float64} of them against float64, none wrong; {worst}")
     return 0
 
 
