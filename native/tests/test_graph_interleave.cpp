@@ -359,12 +359,12 @@ void weakened(std::uint64_t most, std::uint64_t seed) {
 }  // namespace
 
 int main(int count, char** arguments) {
-#if WHET_SANITIZED
-    // The stacks are switched by hand; what can be checked here is that each order has a name and stands in the table.
-    for (const SiteOrder& site : kSites) CHECK(site.name != nullptr);
-    std::printf("no interleavings under a sanitizer, which cannot follow switched stacks\n");
-    return count > 0 && arguments ? finish("test_graph_interleave") : 1;
-#else
+    if (WHET_SANITIZED) {
+        // The stacks are switched by hand; what can be checked here is that each order stands in the table with a name.
+        for (const SiteOrder& site : kSites) CHECK(site.name != nullptr);
+        std::printf("no interleavings under a sanitizer, which cannot follow switched stacks\n");
+        return finish("test_graph_interleave");
+    }
     std::uint64_t random_count = 60'000;
     std::uint64_t seed = 1;
     bool only_weaken = false;
@@ -392,5 +392,4 @@ int main(int count, char** arguments) {
     std::printf("interleavings: %llu schedules, %llu steps\n", static_cast<unsigned long long>(schedules),
                 static_cast<unsigned long long>(steps));
     return finish("test_graph_interleave");
-#endif
 }
