@@ -171,6 +171,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     void pause_submitter(Patience& patience);
     Status stalled();
     Status collect_error();
+    void await_references();
 };
 
 }  // namespace whet::graph

@@ -66,7 +66,19 @@ Status Runtime::Impl::wait_all(std::uint64_t timeout_ns) {
     Status status = wait_until(timeout_ns, all_done);
     reclaim();
     if (!status.ok()) return status;
+    await_references();
     return collect_error();
+}
+
+// Under `wired` a worker drops its references after it has set the completion byte, so the last of them may still be
+// on their way when every byte is set. Waits until only tasks of open scopes are held.
+void Runtime::Impl::await_references() {
+    if (config_.policy != Policy::wired) return;
+    Patience patience(may_spin_);
+    for (const std::uint64_t begun = now_ns(); now_ns() - begun < config_.stall_ns; reclaim()) {
+        if (tail_ == head_ || pinned_for_ever(tail_)) return;
+        pause_submitter(patience);
+    }
 }
 
 // Everything is done, so nobody else touches the error state.
