@@ -215,6 +215,25 @@ def test_threads_and_processes_share_a_store(tmp_path):
         assert {s.id for s in own.list()} == {scripted_run(seed, repeats=3).id for seed in range(60)}
 
 
+def test_many_make_one_store_at_once(tmp_path):
+    """Whoever looks while another makes the tables sees all of them or none."""
+    errors = []
+
+    def make(path: Path) -> None:
+        try:
+            Store.open(path).close()
+        except Exception as error:
+            errors.append(error)
+
+    for number in range(100):
+        threads = [threading.Thread(target=make, args=(tmp_path / f"{number}.sqlite",)) for _ in range(6)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    assert not errors
+
+
 def test_the_default_place(monkeypatch, tmp_path):
     monkeypatch.delenv("WHET_STORE", raising=False)
     monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "data"))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sqlite3
+import time
 from pathlib import Path
 from types import TracebackType
 
@@ -77,20 +78,30 @@ def make_folder(folder: Path) -> None:
 
 
 def connect(place: Path, wait_s: float) -> sqlite3.Connection:
-    """Opens the file to read and write, with its tables made."""
+    """Opens the file to read and write, with its tables made.
+
+    Changing a new file to WAL answers "busy" at once, whatever the time-out, so that is tried again until `wait_s`.
+    """
     _check_header(place)
+    deadline = time.monotonic() + wait_s
     with explained(place):
-        connection = _connect(place.absolute().as_uri(), wait_s)
-        try:
-            _check_version(connection, place)
-            connection.execute("PRAGMA journal_mode = WAL")
-            connection.execute("PRAGMA synchronous = FULL")
-            connection.execute("PRAGMA foreign_keys = ON")
-            _make_tables(connection, place)
-        except BaseException:
-            connection.close()
-            raise
-    return connection
+        while True:
+            connection = _connect(place.absolute().as_uri(), wait_s)
+            try:
+                _check_version(connection, place)
+                connection.execute("PRAGMA journal_mode = WAL")
+                connection.execute("PRAGMA synchronous = FULL")
+                connection.execute("PRAGMA foreign_keys = ON")
+                _make_tables(connection, place)
+                return connection
+            except sqlite3.OperationalError as error:
+                connection.close()
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() >= deadline:
+                    raise
+                time.sleep(0.005)
+            except BaseException:
+                connection.close()
+                raise
 
 
 def connect_to_read(place: Path, wait_s: float) -> sqlite3.Connection:
@@ -141,9 +152,18 @@ def _check_header(place: Path) -> None:
 
 
 def _check_version(connection: sqlite3.Connection, place: Path) -> None:
-    (application,) = connection.execute("PRAGMA application_id").fetchone()
-    (version,) = connection.execute("PRAGMA user_version").fetchone()
-    if version == 0 and application == 0 and not _has_tables(connection):
+    # In one transaction: another process may be making the tables between two reads.
+    own = not connection.in_transaction
+    if own:
+        connection.execute("BEGIN")
+    try:
+        (application,) = connection.execute("PRAGMA application_id").fetchone()
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        empty = version == 0 and application == 0 and not _has_tables(connection)
+    finally:
+        if own and connection.in_transaction:
+            connection.execute("ROLLBACK")
+    if empty:
         return
     if application != APPLICATION_ID:
         cause = f"run store {place}: the file is a database of another program"
