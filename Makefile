@@ -33,9 +33,7 @@ demo: setup ## gate, time and judge the MSM variants on this machine; leaves rep
 	$(BIN)/whet ab msm plain pippenger pippenger:glv=true affine --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup || { \
-	  echo "a second look, one at a time, at what failed; a fault fails again"; \
-	  $(BIN)/pytest --last-failed --last-failed-no-failures none; }
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
 bench: setup ## growth and ratio tables of every engine
 	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
