@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported
-from whet.gpu import Clear, Copy, Pass, adapters, choose_adapter, open_device
+from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, adapters, choose_adapter, open_device
 from whet.gpu.device import POISON
 from whet.gpu.faults import FAULTS, MOMENTS
 from whet.gpu.trust import examine
@@ -28,7 +28,7 @@ def run_triple(device, n=1000):
     source = device.buffer("source", 4 * n, data=np.arange(n, dtype=np.uint32))
     tripled = device.buffer("tripled", 4 * n)
     try:
-        step = Pass("triple", device.pipeline(TRIPLE, "triple"), [source, tripled], (-(-n // 64), 1, 1))
+        step = Pass("triple", Kernel(TRIPLE, "triple"), ("source", "tripled"), (-(-n // 64), 1, 1))
         times = device.submit([step], timestamps=True)
         return times, device.read(tripled)
     finally:
@@ -49,10 +49,26 @@ def test_unwritten_bytes_are_poison_in_debug_mode(device):
 
 
 def test_clear_and_copy_keep_their_order(device):
-    a = device.buffer("a", 16, data=np.array([1, 2, 3, 4], np.uint32))
+    device.buffer("a", 16, data=np.array([1, 2, 3, 4], np.uint32))
     b = device.buffer("b", 16)
-    device.submit([Copy(a, b, 16), Clear(a), Copy(a, b, 4, target_offset=8)])
-    assert device.read(b).tolist() == [1, 2, 0, 4]
+    device.submit([Copy("a", "b", 16), Clear("a"), Copy("a", "b", 4, target_offset=8), Clear("b", 0, 4)])
+    assert device.read(b).tolist() == [0, 2, 0, 4]
+
+
+def test_a_program_allocates_all_or_nothing_and_binds_parts(device):
+    second = Span("source", 256, 256)
+    step = Pass("triple", Kernel(TRIPLE, "triple"), (second, "tripled"), (1, 1, 1))
+    program = Program({"source": 512, "tripled": 256}, (step,), {"source": np.arange(128, dtype=np.uint32)})
+    made = device.allocate(program)
+    device.submit(program.steps)
+    assert np.array_equal(device.read(made["tripled"]), 3 * np.arange(64, 128, dtype=np.uint32))
+    with pytest.raises(BadInput, match="'elsewhere'"):
+        device.submit([Clear("elsewhere")])
+    for buffer in made.values():
+        device.release(buffer)
+    with pytest.raises(DeviceOutOfMemory):
+        device.allocate(Program({"small": 64, "huge": (256 << 20) + 4}, ()))
+    assert "small" not in device.ledger.live
 
 
 def test_the_ledger_counts_every_byte_and_the_peak(device):
@@ -72,14 +88,15 @@ def test_the_ledger_counts_every_byte_and_the_peak(device):
 
 
 def test_pipelines_are_built_once_per_source(device):
-    assert device.pipeline(TRIPLE, "triple") is device.pipeline(TRIPLE, "triple")
-    assert device.pipeline(TRIPLE + "\n// other", "triple") is not device.pipeline(TRIPLE, "triple")
+    kernel = Kernel(TRIPLE, "triple")
+    assert device.pipeline(kernel) is device.pipeline(Kernel(TRIPLE, "triple"))
+    assert device.pipeline(Kernel(TRIPLE + "\n// other", "triple")) is not device.pipeline(kernel)
 
 
 def test_the_browser_floor_is_enforced(device):
     assert device.handle.limits["max-storage-buffers-per-shader-stage"] == 8
     with pytest.raises(ShaderError, match="256"):
-        device.pipeline(TRIPLE.replace("64", "512"), "triple")
+        device.pipeline(Kernel(TRIPLE.replace("64", "512"), "triple"))
     with pytest.raises(DeviceOutOfMemory):
         device.buffer("huge", (256 << 20) + 4)
     assert "huge" not in device.ledger.live
@@ -87,7 +104,7 @@ def test_the_browser_floor_is_enforced(device):
 
 def test_a_shader_error_names_the_line(device):
     with pytest.raises(ShaderError) as caught:
-        device.pipeline("\n\nfn broken( {", "broken")
+        device.pipeline(Kernel("\n\nfn broken( {", "broken"))
     assert caught.value.line == 3
     assert caught.value.log and caught.value.cure
 

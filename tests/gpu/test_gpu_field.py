@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from whet.gpu import Pass, open_device
+from whet.gpu import Kernel, Pass, open_device
 from whet.msm.webgpu.field_wgsl import R_BITS, P, field_source
 from whet.msm.webgpu.inverse_wgsl import inverse_source
 
@@ -61,7 +61,7 @@ def compute(device, source, pairs):
         device.buffer("result", 32 * COUNT),
     ]
     try:
-        device.submit([Pass("field", device.pipeline(source, "field"), buffers, (COUNT // 64, 1, 1))])
+        device.submit([Pass("field", Kernel(source, "field"), ("a", "b", "result"), (COUNT // 64, 1, 1))])
         raw = device.read(buffers[2]).tobytes()
     finally:
         for buffer in buffers:

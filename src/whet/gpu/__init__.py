@@ -4,8 +4,9 @@ It knows no engine. What runs on a device opened here with the default limits ru
 """
 
 from whet.gpu.adapter import AdapterInfo, adapters, choose_adapter
-from whet.gpu.device import Buffer, Clear, Copy, Device, Pass, open_device
+from whet.gpu.device import Buffer, Device, open_device
 from whet.gpu.ledger import Ledger
+from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
 
 __all__ = [
     "AdapterInfo",
@@ -13,8 +14,12 @@ __all__ = [
     "Clear",
     "Copy",
     "Device",
+    "Kernel",
     "Ledger",
     "Pass",
+    "Program",
+    "Span",
+    "Step",
     "adapters",
     "choose_adapter",
     "open_device",

@@ -15,6 +15,7 @@ from whet.errors import BadInput, DeviceLost, Unsupported, WhetError
 from whet.gpu.adapter import BROWSER_FLOOR, AdapterInfo, choose_adapter
 from whet.gpu.faults import Injector, translate
 from whet.gpu.ledger import Ledger
+from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
 
 POISON = 0xDEADBEEF
 
@@ -28,38 +29,6 @@ class Buffer:
     handle: Any
 
 
-@dataclass(frozen=True)
-class Pass:
-    """One dispatch in a pass of its own, so that it is timed alone. `bindings` follow the order of @binding."""
-
-    name: str
-    pipeline: Any
-    bindings: Sequence[Buffer]
-    workgroups: tuple[int, int, int] | None = None
-    indirect: tuple[Buffer, int] | None = None
-
-
-@dataclass(frozen=True)
-class Clear:
-    """Zeroes a buffer, in order with the passes around it."""
-
-    buffer: Buffer
-
-
-@dataclass(frozen=True)
-class Copy:
-    """Copies bytes between buffers, in order with the passes around it."""
-
-    source: Buffer
-    target: Buffer
-    size_bytes: int
-    source_offset: int = 0
-    target_offset: int = 0
-
-
-Step = Pass | Clear | Copy
-
-
 class Device:
     """Use `open_device`. Not thread-safe: one submission at a time."""
 
@@ -70,21 +39,18 @@ class Device:
         self.ledger = Ledger()
         self.inject = Injector()
         self._buffers: dict[str, Buffer] = {}
-        self._pipelines: dict[tuple[str, str, tuple[tuple[str, float], ...]], Any] = {}
+        self._pipelines: dict[Kernel, Any] = {}
         self._closed = False
         self.timestamp_period_ns = _timestamp_period_ns(handle) if "timestamp-query" in handle.features else None
 
-    def buffer(
-        self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None, indirect: bool = False
-    ) -> Buffer:
+    def buffer(self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None) -> Buffer:
         """A storage buffer on the ledger. In debug mode it starts as poison, so a read before a write shows."""
         import wgpu
 
         if size_bytes <= 0 or size_bytes % 4:
             raise BadInput(f"buffer {name!r} of {size_bytes} bytes", cure="use a positive multiple of four")
-        usage = wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
-        if indirect:
-            usage |= wgpu.BufferUsage.INDIRECT
+        usage = wgpu.BufferUsage.COPY_SRC | wgpu.BufferUsage.COPY_DST
+        usage |= wgpu.BufferUsage.STORAGE | wgpu.BufferUsage.UNIFORM | wgpu.BufferUsage.INDIRECT
         self.ledger.add(name, size_bytes)
         try:
             handle = self._guarded(
@@ -130,18 +96,29 @@ class Device:
         )
         return fetched.view(dtype)
 
-    def pipeline(self, source: str, entry: str, constants: Mapping[str, float] | None = None) -> Any:
-        """A compute pipeline, made once per source, entry point and constants."""
-        key = (source, entry, tuple(sorted((constants or {}).items())))
-        if key not in self._pipelines:
+    def allocate(self, program: Program) -> dict[str, Buffer]:
+        """Makes every buffer of a program and fills its constants; all of them or none."""
+        made: dict[str, Buffer] = {}
+        try:
+            for name, size_bytes in program.buffers.items():
+                made[name] = self.buffer(name, size_bytes, data=program.constants.get(name))
+        except WhetError:
+            for buffer in made.values():
+                self.release(buffer)
+            raise
+        return made
+
+    def pipeline(self, kernel: Kernel) -> Any:
+        """A compute pipeline, made once per kernel."""
+        if kernel not in self._pipelines:
 
             def build() -> Any:
-                module = self.handle.create_shader_module(label=entry, code=source)
-                stage = {"module": module, "entry_point": entry, "constants": dict(constants or {})}
-                return self.handle.create_compute_pipeline(label=entry, layout="auto", compute=stage)
+                module = self.handle.create_shader_module(label=kernel.entry, code=kernel.source)
+                stage = {"module": module, "entry_point": kernel.entry, "constants": dict(kernel.constants)}
+                return self.handle.create_compute_pipeline(label=kernel.entry, layout="auto", compute=stage)
 
-            self._pipelines[key] = self._guarded("compile", f"building {entry}", build)
-        return self._pipelines[key]
+            self._pipelines[kernel] = self._guarded("compile", f"building {kernel.entry}", build)
+        return self._pipelines[kernel]
 
     def submit(self, steps: Sequence[Step], *, timestamps: bool = False) -> list[tuple[str, int | None]]:
         """Runs the steps in order as one submission and waits. Returns each pass with its nanoseconds.
@@ -177,6 +154,9 @@ class Device:
         self.close()
 
     def _execute(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> None:
+        for step in steps:
+            if isinstance(step, Pass):
+                self.pipeline(step.kernel)
         command = self._guarded("submit", "recording commands", lambda: self._record(steps, queries))
         self._guarded("submit", "submitting", lambda: self.handle.queue.submit([command]))
         self._guarded("wait", "waiting", lambda: _drain(self.handle))
@@ -186,11 +166,11 @@ class Device:
         index = 0
         for step in steps:
             if isinstance(step, Clear):
-                encoder.clear_buffer(step.buffer.handle)
+                size = self._named(step.buffer).size_bytes - step.offset_bytes
+                encoder.clear_buffer(self._named(step.buffer).handle, step.offset_bytes, step.size_bytes or size)
             elif isinstance(step, Copy):
-                encoder.copy_buffer_to_buffer(
-                    step.source.handle, step.source_offset, step.target.handle, step.target_offset, step.size_bytes
-                )
+                source, target = self._named(step.source).handle, self._named(step.target).handle
+                encoder.copy_buffer_to_buffer(source, step.source_offset, target, step.target_offset, step.size_bytes)
             else:
                 self._record_pass(encoder, step, queries[0] if queries else None, index)
                 index += 1
@@ -206,23 +186,33 @@ class Device:
                 "beginning_of_pass_write_index": 2 * index,
                 "end_of_pass_write_index": 2 * index + 1,
             }
+        pipeline = self.pipeline(step.kernel)
         group = self.handle.create_bind_group(
-            layout=step.pipeline.get_bind_group_layout(0),
-            entries=[
-                {"binding": i, "resource": {"buffer": b.handle, "offset": 0, "size": b.size_bytes}}
-                for i, b in enumerate(step.bindings)
-            ],
+            layout=pipeline.get_bind_group_layout(0),
+            entries=[{"binding": i, "resource": self._resource(b)} for i, b in enumerate(step.bindings)],
         )
         recorded = encoder.begin_compute_pass(label=step.name, **({"timestamp_writes": writes} if writes else {}))
-        recorded.set_pipeline(step.pipeline)
+        recorded.set_pipeline(pipeline)
         recorded.set_bind_group(0, group)
         if step.indirect is not None:
-            recorded.dispatch_workgroups_indirect(step.indirect[0].handle, step.indirect[1])
+            recorded.dispatch_workgroups_indirect(self._named(step.indirect[0]).handle, step.indirect[1])
         elif step.workgroups is not None:
             recorded.dispatch_workgroups(*step.workgroups)
         else:
             raise BadInput(f"pass {step.name} has no size", cure="give workgroups or an indirect buffer")
         recorded.end()
+
+    def _named(self, name: str) -> Buffer:
+        try:
+            return self._buffers[name]
+        except KeyError:
+            raise BadInput(f"no buffer is named {name!r}", cure=f"live buffers: {', '.join(self._buffers)}") from None
+
+    def _resource(self, binding: str | Span) -> dict[str, Any]:
+        span = binding if isinstance(binding, Span) else Span(binding)
+        buffer = self._named(span.buffer)
+        size = buffer.size_bytes - span.offset_bytes if span.size_bytes is None else span.size_bytes
+        return {"buffer": buffer.handle, "offset": span.offset_bytes, "size": size}
 
     def _fetch(self, source: Any, size: int) -> npt.NDArray[np.uint8]:
         """Copies through a staging buffer of our own, so that its bytes are on the ledger too."""

@@ -9,7 +9,8 @@ import numpy as np
 from whet.errors import WhetError
 from whet.gpu import driver
 from whet.gpu.adapter import AdapterInfo, adapters
-from whet.gpu.device import Device, Pass, open_device
+from whet.gpu.device import Device, open_device
+from whet.gpu.program import Kernel, Pass
 
 # 300 x 300 trips are more than the 65,535 after which Mesa 22's llvmpipe leaves every loop of an invocation.
 LOOP_PROBE = """
@@ -50,7 +51,7 @@ def examine(device: Device) -> list[Complaint]:
     """Runs the probes; an empty list means that the driver may be believed."""
     buffer = device.buffer("probe", 16, data=np.array([0, SIDE, 0, 0], np.uint32))
     try:
-        device.submit([Pass("loop_budget", device.pipeline(LOOP_PROBE, "loop_budget"), [buffer], (1, 1, 1))])
+        device.submit([Pass("loop_budget", Kernel(LOOP_PROBE, "loop_budget"), ("probe",), (1, 1, 1))])
         trips = int(device.read(buffer)[0])
     finally:
         device.release(buffer)

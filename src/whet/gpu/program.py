@@ -1,0 +1,74 @@
+"""What a device is to do, as plain data: buffers by name and steps in order.
+
+Nothing here holds a handle, so the same program runs on a device of this process, under another WebGPU
+implementation or in a browser, and its buffers can be added up without any GPU.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+import numpy.typing as npt
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """WGSL source and its entry point. Equal kernels share one pipeline."""
+
+    source: str
+    entry: str
+    constants: tuple[tuple[str, float], ...] = ()
+
+
+@dataclass(frozen=True)
+class Span:
+    """A part of a buffer as a binding. The offset must be a multiple of 256; without a size it goes to the end."""
+
+    buffer: str
+    offset_bytes: int = 0
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Pass:
+    """One dispatch in a pass of its own, so that it is timed alone. `bindings` follow the order of @binding."""
+
+    name: str
+    kernel: Kernel
+    bindings: tuple[str | Span, ...]
+    workgroups: tuple[int, int, int] | None = None
+    indirect: tuple[str, int] | None = None
+
+
+@dataclass(frozen=True)
+class Clear:
+    """Zeroes a buffer or a part of it, in order with the passes around it."""
+
+    buffer: str
+    offset_bytes: int = 0
+    size_bytes: int | None = None
+
+
+@dataclass(frozen=True)
+class Copy:
+    """Copies bytes between buffers, in order with the passes around it."""
+
+    source: str
+    target: str
+    size_bytes: int
+    source_offset: int = 0
+    target_offset: int = 0
+
+
+Step = Pass | Clear | Copy
+
+
+@dataclass(frozen=True)
+class Program:
+    """Buffers with their bytes, contents that never change (tables, parameters), and the steps of one run."""
+
+    buffers: Mapping[str, int]
+    steps: tuple[Step, ...]
+    constants: Mapping[str, npt.NDArray[np.uint32]] = field(default_factory=dict)
