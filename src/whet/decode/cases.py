@@ -32,8 +32,9 @@ class Trial:
     gate: Floats | None
     about: str
 
-    def layer(self, *, workers: int | None = None, isa: str | None = None) -> Layer:
-        return Layer(self.shape, {**self.matrices, **self.norms}, workers=workers, isa=isa)
+    def layer(self, **options: Any) -> Layer:
+        """`options` are those of Layer: workers, isa, device."""
+        return Layer(self.shape, {**self.matrices, **self.norms}, **options)
 
     def inputs(self) -> dict[str, Any]:
         """The arguments of a step, by name: the same for the layer and for the oracles."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from importlib.util import find_spec
 from typing import ClassVar
 
 import numpy as np
@@ -13,8 +15,22 @@ from whet.decode.layer import Layer, Schedule
 from whet.decode.oracle import reference
 from whet.decode.shapes import MAX_BATCH, NORM_ATTENTION, NORM_MLP, SHAPES, Shape
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, StoredMatrix
-from whet.errors import BadInput
-from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Tolerance, Variant, VariantSpec
+from whet.decode.webgpu.geometry import Geometry, copies_of
+from whet.decode.webgpu.memory import memory_map
+from whet.errors import BadInput, Unsupported
+from whet.protocol import (
+    Array,
+    Arrays,
+    Case,
+    Engine,
+    Knob,
+    MemoryRow,
+    Output,
+    Timing,
+    Tolerance,
+    Variant,
+    VariantSpec,
+)
 
 BY_HIDDEN = {shape.hidden: shape for shape in SHAPES.values()}
 NORMS = (NORM_ATTENTION, NORM_MLP)
@@ -26,6 +42,15 @@ KNOBS = (
     Knob("workers", 0, minimum=0, maximum=1024, help="0 is one per core"),
     Knob("timing", False, help="record regions inside the kernel"),
 )
+GPU_KNOBS = (*KNOBS[:2], Knob("timing", True, help="ask the device for the time of every pass"))
+
+
+@dataclass(frozen=True)
+class State:
+    """A layer, and the cache of the trial: on a GPU it stays there from step to step."""
+
+    layer: Layer
+    cache: PagedCache
 
 
 class DecodeEngine(Engine):
@@ -36,6 +61,7 @@ class DecodeEngine(Engine):
 
     name: ClassVar[str] = "decode"
     tolerance: ClassVar[Tolerance] = Tolerance(relative=1e-5, absolute=2e-5)
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "webgpu")
 
     def cases(self) -> Sequence[Case]:
         lengths = (0, 1, 15, 16, 17, 63, 64, 65)
@@ -46,10 +72,12 @@ class DecodeEngine(Engine):
         return [f"{weights}-{kv}" for weights in WEIGHT_TYPES for kv in KV_TYPES]
 
     def variants(self) -> Sequence[VariantSpec]:
-        return [
+        on_cpu = [
             VariantSpec("phased", "one launch per phase", KNOBS),
             VariantSpec("fused", "one cooperative launch with barriers", KNOBS),
         ]
+        on_gpu = [VariantSpec("webgpu", "one dispatch per dependency, on a GPU", GPU_KNOBS)]
+        return on_cpu + (on_gpu if find_spec("wgpu") else [])
 
     def outputs(self, case: Case) -> Mapping[str, Output]:
         return {"out": Output((case.sizes["batch"], _shape(case).hidden), np.float32)}
@@ -73,27 +101,74 @@ class DecodeEngine(Engine):
         size = (case.sizes["batch"], _shape(case).hidden)
         return {"x": np.random.default_rng(seed).standard_normal(size, np.float32)}
 
-    def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Layer:
-        workers = int(variant.knobs.get("workers", 0)) or None
-        return Layer(_shape(case), {**_matrices(case, fixed), **_norms(fixed)}, workers=workers)
+    def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> State:
+        """The variant `webgpu` takes the best adapter where the device is `cpu`: so it can be compared with the CPU."""
+        weights: dict[str, StoredMatrix | Array] = {**_matrices(case, fixed), **_norms(fixed)}
+        cache = _cache(fixed)
+        if variant.name != "webgpu":
+            if device != "cpu":
+                raise Unsupported(f"{variant.name} does not run on {device}", cure="use the variant webgpu")
+            return State(Layer(_shape(case), weights, workers=int(variant.knobs.get("workers", 0)) or None), cache)
+        state = State(Layer(_shape(case), weights, device="webgpu" if device == "cpu" else device), cache)
+        assert state.layer.gpu is not None
+        state.layer.gpu.hold(cache)
+        # Kernels are compiled when they first run.
+        outputs = {"out": np.empty((cache.batch, _shape(case).hidden), np.float32)}
+        self.run(variant, state, {**fixed, **self.prepare(case, 0)}, outputs)
+        return state
 
-    def run(self, variant: Variant, state: Layer, inputs: Arrays, outputs: Arrays) -> None:
+    def run(self, variant: Variant, state: State, inputs: Arrays, outputs: Arrays) -> None:
         knobs = variant.knobs
         schedule = Schedule(
             wo_split=int(knobs.get("wo_split", 1)),
             fc1=str(knobs.get("fc1", "shared")),
             barrier=str(knobs.get("barrier", "block")),
-            launch=variant.name,
+            launch="phased" if variant.name == "phased" else "fused",
         )
-        state.step(
+        state.layer.step(
             inputs["x"],
-            _cache(inputs),
+            state.cache if inputs["k"] is state.cache.k else _cache(inputs),
             cosine=inputs["cosine"],
             sine=inputs["sine"],
             schedule=schedule,
-            timed=bool(knobs.get("timing", False)),
+            timed=bool(knobs.get("timing", variant.name == "webgpu")),
             out=outputs["out"],
         )
+
+    def timing(self, state: State) -> Timing | None:
+        """Passes of the last step, where the device has timestamps; a stage of several passes is one region."""
+        if state.layer.gpu is None:
+            return None
+        regions: dict[str, int] = {}
+        for name, taken_ns in state.layer.gpu.passes_ns:
+            if taken_ns is None:
+                return None
+            regions[name] = regions.get(name, 0) + taken_ns
+        return Timing(sum(regions.values()), regions)
+
+    def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
+        """Of the GPU's memory alone."""
+        if variant.name != "webgpu":
+            return ()
+        shape, (weights, kv) = _shape(case), case.profile.split("-")
+        sizes, knobs = case.sizes, variant.knobs
+        schedule = Schedule(wo_split=int(knobs.get("wo_split", 1)), fc1=str(knobs.get("fc1", "shared")))
+        width = max(1, -(-sizes["length"] // sizes["page"]))
+        geometry = Geometry(
+            batch=sizes["batch"],
+            page_size=sizes["page"],
+            pages=width * sizes["batch"],
+            table_width=width,
+            kv_type=kv,
+            rotary=True,
+            wo_split=schedule.wo_split,
+            fc1_copies=copies_of(schedule.fc1),
+        )
+        kinds = dict.fromkeys(shape.matrices(), weights)
+        return memory_map(shape, kinds, geometry, timed=bool(knobs.get("timing", True)))
+
+    def close(self, state: State) -> None:
+        state.layer.close()
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         matrices, norms = _matrices(case, inputs), _norms(inputs)

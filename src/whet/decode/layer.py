@@ -1,11 +1,11 @@
-"""whet.decode.Layer: one transformer decode layer, computed by the cooperative CPU kernel."""
+"""whet.decode.Layer: one transformer decode layer, computed by the cooperative CPU kernel or on WebGPU."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -15,6 +15,10 @@ from whet.decode.cache import PagedCache
 from whet.decode.shapes import MATRIX_ORDER, NORM_ATTENTION, NORM_MLP, Shape
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, Floats, StoredMatrix, store
 from whet.errors import BadInput, Unsupported
+
+if TYPE_CHECKING:
+    from whet.decode.webgpu.layer import WebGpuLayer
+    from whet.gpu import Device
 
 ISAS = ("portable", "avx2", "avx512")
 NO_FLOATS: Floats = np.zeros(0, np.float32)
@@ -63,6 +67,7 @@ class Layer:
 
     weights   by their usual names (`self_attn.q_proj.weight`, ...): arrays, rounded to `weight_type`, or StoredMatrix.
     workers   as many as this process may use cores, unless given. The answer does not depend on it.
+    device    `cpu`, `webgpu`, `webgpu:<adapter>`, or an open device that the caller closes.
     """
 
     def __init__(
@@ -73,6 +78,7 @@ class Layer:
         weight_type: str = "f32",
         workers: int | None = None,
         isa: str | None = None,
+        device: str | Device = "cpu",
     ) -> None:
         self.shape = shape
         self.workers = native.hardware_workers() if workers is None else workers
@@ -85,6 +91,18 @@ class Layer:
             raise Unsupported(f"this CPU has no {self.isa}", cure="leave isa out: the best one is chosen")
         self.matrices = {name: _matrix(name, weights, size, weight_type) for name, size in shape.matrices().items()}
         self.norms = {name: _norm(name, weights, shape) for name in (NORM_ATTENTION, NORM_MLP)}
+        self.gpu = None if device == "cpu" else self._on_gpu(device)
+        if self.gpu is None:
+            self._native = self._on_cpu()
+
+    def _on_gpu(self, device: str | Device) -> WebGpuLayer:
+        from whet.decode.webgpu.layer import WebGpuLayer
+
+        if isinstance(device, str) and device.partition(":")[0] != "webgpu":
+            raise BadInput(f"there is no device {device!r}", cure="one of: cpu, webgpu, webgpu:<adapter>")
+        return WebGpuLayer(self.shape, self.matrices, self.norms, device)
+
+    def _on_cpu(self) -> Any:
         packed = [
             native.PackedMatrix(
                 type=WEIGHT_TYPES.index(m.kind),
@@ -98,8 +116,8 @@ class Layer:
             else None
             for name in MATRIX_ORDER
         ]
-        self._native = native.Layer(
-            shape=shape.as_dict(),
+        return native.Layer(
+            shape=self.shape.as_dict(),
             matrices=packed,
             norm_attention=self.norms[NORM_ATTENTION],
             norm_mlp=self.norms[NORM_MLP],
@@ -151,6 +169,11 @@ class Layer:
         }
         out = np.empty((batch, shape.hidden), np.float32) if out is None else out
         own = (batch if shape.own_token else 0, shape.kv_heads, shape.head_dim)
+        if self.gpu is not None:
+            target = _flat("out", out, (batch, shape.hidden))
+            angles = None if cosine is None or sine is None else (cosine, sine)
+            target[:], own_k, own_v = self.gpu.step(x, cache, angles, gate, schedule=schedule, timed=timed)
+            return StepResult(out, own_k.reshape(own), own_v.reshape(own))
         k, v = np.empty(own, np.float32), np.empty(own, np.float32)
         complaint = self._native.run(
             **given,
@@ -174,11 +197,22 @@ class Layer:
         return StepResult(out, k, v)
 
     def arrivals(self) -> list[int]:
-        """Arrivals at each barrier of the last launch, and last the W_O slots that were done."""
+        """Arrivals at each barrier of the last launch, and last the W_O slots that were done; none on a GPU."""
+        if self.gpu is not None:
+            return []
         return [int(count) for count in self._native.arrivals()]
+
+    def close(self) -> None:
+        """Gives back what the layer holds on a GPU. Safe to call again; a layer on the CPU holds nothing."""
+        if self.gpu is not None:
+            self.gpu.close()
 
     def save_regions(self, path: str | Path, launch: str = "") -> None:
         """Writes the regions of the last timed step as PATH and PATH.json, which `whet regions` reads."""
+        if self.gpu is not None:
+            raise Unsupported(
+                "passes of a GPU are not kept as a sheet", cure="use `whet regions capture decode webgpu`"
+            )
         if not self._native.save_regions(path=str(path), launch=launch):
             raise BadInput(
                 f"no regions to write to {path}", cure="run step(..., timed=True) first; the folder must exist"

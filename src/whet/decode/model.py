@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -34,13 +35,13 @@ class Model:
         depth: int = 2,
         vocabulary: int = 97,
         weight_type: str = "f32",
-        workers: int | None = None,
+        **options: Any,
     ) -> Model:
-        """Random weights: no language, but every part of the path."""
+        """Random weights: no language, but every part of the path. `options` go to the layers: workers, device."""
         rng = np.random.default_rng(seed)
         embedding, head = rng.standard_normal((2, vocabulary, shape.hidden), np.float32)
         made = [random_weights(shape, weight_type, rng) for _ in range(depth)]
-        return cls(embedding, [Layer(shape, {**m, **n}, workers=workers) for m, n in made], head)
+        return cls(embedding, [Layer(shape, {**m, **n}, **options) for m, n in made], head)
 
     def generate(
         self,

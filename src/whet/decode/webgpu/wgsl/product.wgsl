@@ -1,0 +1,70 @@
+// Rows of stored weights times one vector or four: every matrix product of the layer, with four ways to end.
+// Against one invocation per row, 16 lanes share two rows, so that neighbours read neighbouring bytes.
+// Should buy whole cache lines of the weights, which bound a step; each input is loaded once for both rows.
+// Presses on workgroup memory: 8 KiB of partial sums where four vectors go together.
+
+struct Params {
+    rows: u32,        // of this piece
+    row_base: u32,    // where they go in the result
+    blocks: u32,      // of 16 columns in a row
+    batch: u32,
+    tiles: u32,       // of vectors; workgroup z is tile + tiles * slot
+    out_stride: u32,  // from one sequence to the next
+    out_rows: u32,    // rows of the result that this piece must write, with padding
+    slots: u32,       // exclusive copies: parts of K of wo, repeats of fc1
+    quantise: u32,
+}
+
+struct Block { a: vec4f, b: vec4f, c: vec4f, d: vec4f }
+
+@group(0) @binding(0) var<uniform> params: Params;
+@group(0) @binding(2) var<storage, read> scales: array<u32>;
+@group(0) @binding(3) var<storage, read> input: array<vec4f>;
+@group(0) @binding(4) var<storage, read_write> result: array<f32>;
+
+const TILE = ${tile}u;
+const LANES = 16u;
+const ROWS = 32u;  // of a workgroup: two for each 16 of its 256 invocations
+
+var<workgroup> lane_sums: array<f32, ROWS * TILE * LANES>;
+
+fn input_block(at: u32) -> Block { return Block(input[at], input[at + 1u], input[at + 2u], input[at + 3u]); }
+
+fn times(x: Block, w: Block) -> f32 { return (dot(x.a, w.a) + dot(x.b, w.b)) + (dot(x.c, w.c) + dot(x.d, w.d)); }
+
+// `which` is row * TILE + vector.
+fn total(which: u32) -> f32 {
+    var sum = 0.0;
+    for (var lane = 0u; lane < LANES; lane++) { sum += lane_sums[which * LANES + lane]; }
+    return sum;
+}
+
+fn row_scale(row: u32) -> f32 { return bitcast<f32>(scales[row]); }
+
+${borders}
+@compute @workgroup_size(256)
+fn ${entry}(
+    @builtin(workgroup_id) group: vec3u,
+    @builtin(num_workgroups) groups: vec3u,
+    @builtin(local_invocation_index) local: u32,
+) {
+    let first_row = ROWS * (group.x + group.y * groups.x);
+    let tile = group.z % params.tiles;
+    let slot = group.z / params.tiles;
+    let lane = local % LANES;
+    let pair = local / LANES;
+    // What lies beyond the last row or sequence is computed as the last one and not stored.
+    let row0 = min(first_row + 2u * pair, params.rows - 1u);
+    let row1 = min(first_row + 2u * pair + 1u, params.rows - 1u);
+    let stride = 4u * params.blocks;
+    ${start}
+    ${sums}
+    for (var block = begin + lane; block < end; block += LANES) {
+        let w0 = weight_block(row0, block);
+        let w1 = weight_block(row1, block);
+        ${accumulate}
+    }
+    ${keep}
+    workgroupBarrier();
+    ${finish}
+}
