@@ -9,8 +9,7 @@ import pytest
 from whet.errors import WhetError
 
 
-@pytest.fixture
-def device():
+def _opened():
     from whet.gpu import open_device
 
     try:
@@ -21,3 +20,14 @@ def device():
         pytest.skip(f"{error.cause}: {error.cure}")
     with opened:
         yield opened
+
+
+@pytest.fixture
+def device():
+    yield from _opened()
+
+
+@pytest.fixture(scope="session")
+def decode_device():
+    """One device for all decode tests: a kernel is compiled once. Unwritten bytes are poison."""
+    yield from _opened()
