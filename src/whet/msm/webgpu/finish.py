@@ -1,0 +1,92 @@
+"""The last step on the host: window parts to points, and how scalars and points go to the device."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whet._native import curve
+from whet._native.field import fp, fr
+from whet.msm.point import P
+from whet.msm.validate import Limbs
+from whet.msm.webgpu.field_wgsl import R_BITS
+from whet.msm.webgpu.geometry import Geometry
+
+Words = npt.NDArray[np.uint32]
+_NATIVE_R_BITS = 256
+_DEVICE_FROM_NATIVE = 1 << (R_BITS - _NATIVE_R_BITS)
+_POINT_WORDS = 16
+
+
+def _limbs(value: int) -> Limbs:
+    return np.frombuffer(value.to_bytes(32, "little"), np.uint64)
+
+
+def _scaled(values: Limbs, factor: int) -> Limbs:
+    """values * factor / 1, between the two Montgomery forms. The native product divides by 2^256 itself."""
+    constant = _limbs((factor << _NATIVE_R_BITS) % P)
+    return fp.multiply(values, np.broadcast_to(constant, values.shape).copy())  # type: ignore[no-any-return]
+
+
+def upload_points(points: Limbs, *, glv: bool = False) -> tuple[Words, Words]:
+    """(n, 8) native Montgomery limbs to the planes of x and y; with GLV the x of the images follow."""
+    x = _scaled(np.ascontiguousarray(points[:, :4]), _DEVICE_FROM_NATIVE)
+    y = _scaled(np.ascontiguousarray(points[:, 4:]), _DEVICE_FROM_NATIVE)
+    if glv:
+        images = _scaled(np.ascontiguousarray(curve.endomorphism(points)[:, :4]), _DEVICE_FROM_NATIVE)
+        x = np.concatenate([x, images])
+    return x.view(np.uint32).reshape(-1), y.view(np.uint32).reshape(-1)
+
+
+def upload_scalars(scalars: Limbs, *, geometry: Geometry) -> Words:
+    """(n, 4) plain limbs of any size to (planes, rows) words of twice the scalar modulo r."""
+    if geometry.glv:
+        return _halves(scalars, geometry)
+    reduced = fr.reduce(np.ascontiguousarray(scalars))
+    doubled = reduced << np.uint64(1)
+    doubled[:, 1:] |= reduced[:, :-1] >> np.uint64(63)
+    return np.ascontiguousarray(doubled.view(np.uint32).T)
+
+
+def _halves(scalars: Limbs, geometry: Geometry) -> Words:
+    """Both halves of each scalar as two's complement, doubled: signed digits need nothing else for a negative one."""
+    split = curve.glv_split(np.ascontiguousarray(scalars))
+    planes = np.zeros((geometry.all_words, geometry.rows), np.uint32)
+    for half in range(2):
+        part = split[:, 3 * half : 3 * half + 3]
+        low, high, negative = part[:, 0].copy(), part[:, 1].copy(), part[:, 2] != 0
+        high = (high << np.uint64(1)) | (low >> np.uint64(63))
+        low = low << np.uint64(1)
+        flipped_low = ~low + np.uint64(1)
+        flipped_high = ~high + (low == 0).astype(np.uint64)
+        low, high = np.where(negative, flipped_low, low), np.where(negative, flipped_high, high)
+        words = np.stack([low, high], axis=1).view(np.uint32).T
+        columns = slice(half * geometry.points, (half + 1) * geometry.points)
+        planes[:4, columns] = words[: geometry.all_words]
+        planes[4:, columns] = np.where(negative, np.uint32(0xFFFFFFFF), np.uint32(0))
+    return planes
+
+
+def finish(geometry: Geometry, result: npt.NDArray[Any]) -> list[Limbs]:
+    """The gathered parts to one point per vector, as (8,) canonical limbs. About 250 doublings each.
+
+    Windows are finished side by side first: V[0] + sum of 2^i V[2^i], the highest power first. Then they are shifted
+    together, window by window.
+    """
+    windows, c = geometry.all_windows, geometry.window_bits
+    words = np.ascontiguousarray(result).view(np.uint32)[: windows * c * _POINT_WORDS]
+    native = _scaled(words.view(np.uint64).reshape(-1, 4), pow(_DEVICE_FROM_NATIVE, -1, P))
+    parts = native.reshape(windows, c, 8)
+    sums = np.ascontiguousarray(parts[:, 1])
+    for i in range(2, c):
+        sums = curve.add_mixed(curve.double(sums), np.ascontiguousarray(parts[:, i]))
+    sums = curve.add_mixed(sums, np.ascontiguousarray(parts[:, 0]))
+    by_window = sums.reshape(geometry.vectors, geometry.vector_windows, 8)
+    total = np.ascontiguousarray(by_window[:, -1])
+    for window in range(geometry.vector_windows - 2, -1, -1):
+        for _ in range(c):
+            total = curve.double(total)
+        total = curve.add_mixed(total, np.ascontiguousarray(by_window[:, window]))
+    return list(curve.write_points(total))

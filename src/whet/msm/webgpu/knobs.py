@@ -1,0 +1,111 @@
+"""The knobs of the GPU variants, and the constraints between them, checked before any shader is rendered."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Self
+
+from whet.msm.webgpu.geometry import MAX_WINDOW_BITS
+from whet.protocol import Knob, KnobValue, VariantSpec
+
+WORKGROUP_BYTES = 16384
+FIELD_BYTES = 32
+ACCUMULATORS = ("gpu_plain", "walker", "coop")
+MULTIPLIES = ("auto", "portable", "wide")
+SCRATCHES = ("private", "workgroup", "device")
+FEW_THREADS, MANY_THREADS, MANY_ROWS = 4096, 8192, 1 << 18
+
+_COMMON = (
+    Knob("c", 0, minimum=0, maximum=MAX_WINDOW_BITS, help="window bits; 0 is automatic"),
+    Knob("batches", 0, minimum=0, maximum=64, help="batches over the windows; 0 is by memory"),
+    Knob("glv", False, help="split scalars with the endomorphism"),
+    Knob("multiply", "auto", choices=MULTIPLIES, help="field multiply; wide needs 64-bit integers"),
+)
+_THREADS = Knob("threads", 0, minimum=0, maximum=65536, help="most threads that accumulate; 0 is automatic")
+_TPB = Knob("tpb", 64, minimum=32, maximum=256, help="threads per workgroup")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A variant with its knobs, as the planner wants them."""
+
+    accumulator: str = "walker"
+    c: int = 0
+    batches: int = 0
+    glv: bool = False
+    multiply: str = "auto"
+    threads: int = 0
+    tpb: int = 64
+    slots: int = 8
+    scratch: str = "private"
+    g: int = 1
+
+    @classmethod
+    def of(cls, name: str, knobs: Mapping[str, KnobValue]) -> Self:
+        return cls(accumulator=name, **knobs)  # type: ignore[arg-type]
+
+    def __post_init__(self) -> None:
+        if self.accumulator != "walker":
+            object.__setattr__(self, "slots", 1)
+
+    def kernels(self) -> Self:
+        """Only what the sources depend on, so that the other knobs do not make new pipelines."""
+        return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0)
+
+    def tasks(self, rows: int) -> int:
+        """The most tasks: whole workgroups of threads, times slots."""
+        threads = self.threads or (FEW_THREADS if rows < MANY_ROWS else MANY_THREADS)
+        return -(-threads // self.tpb) * self.tpb * self.slots
+
+
+def _walker(knobs: Mapping[str, KnobValue]) -> str | None:
+    tpb, slots = int(knobs["tpb"]), int(knobs["slots"])
+    needed = tpb * slots * FIELD_BYTES
+    if knobs["scratch"] == "workgroup" and needed > WORKGROUP_BYTES:
+        return f"tpb={tpb} times slots={slots} need {needed} bytes of workgroup memory, {WORKGROUP_BYTES} are granted"
+    return _common(knobs)
+
+
+def _coop(knobs: Mapping[str, KnobValue]) -> str | None:
+    tpb, g = int(knobs["tpb"]), int(knobs["g"])
+    if tpb % g:
+        return f"g={g} does not divide tpb={tpb}"
+    if g > 1 and 2 * tpb * FIELD_BYTES > WORKGROUP_BYTES - 64:
+        return f"tpb={tpb} needs {2 * tpb * FIELD_BYTES} bytes of workgroup memory for g={g}; use at most 255"
+    return _common(knobs)
+
+
+def _common(knobs: Mapping[str, KnobValue]) -> str | None:
+    c = int(knobs["c"])
+    if c and c < 4:
+        return f"c={c} is below 4"
+    return None
+
+
+SPECS = {
+    "gpu_plain": VariantSpec("gpu_plain", "WebGPU: one thread per bucket; the reference", _COMMON, _common),
+    "walker": VariantSpec(
+        "walker",
+        "WebGPU: each thread walks several slots through the buckets and shares their inversion",
+        (
+            Knob("slots", 8, choices=(1, 2, 4, 8, 16), help="additions that share an inversion"),
+            Knob("scratch", "private", choices=SCRATCHES, help="where prefix products are kept"),
+            _TPB,
+            _THREADS,
+            *_COMMON,
+        ),
+        _walker,
+    ),
+    "coop": VariantSpec(
+        "coop",
+        "WebGPU: one slot per thread; g threads share an inversion",
+        (
+            Knob("g", 1, minimum=1, maximum=256, help="threads per inversion: 1, a divisor of tpb, or tpb itself"),
+            _TPB,
+            _THREADS,
+            *_COMMON,
+        ),
+        _coop,
+    ),
+}

@@ -1,0 +1,197 @@
+"""From sizes and knobs to a program: pure Python, no device. See README.md for the stages.
+
+`build` gives a `Plan`: the program, its batches and what the host needs to feed it and to finish. A runner that has all
+scalars on the device runs `plan.program.steps` as one submission. A plan whose scalars are `sliced` is run batch by
+batch: write the batch's planes into `scalars`, then submit its steps.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whet.gpu.program import Clear, Copy, Program, Step
+from whet.msm.webgpu.combine_wgsl import WORKGROUP as COMBINE_WORKGROUP
+from whet.msm.webgpu.combine_wgsl import combine_templates
+from whet.msm.webgpu.geometry import COMBINE_RADIX, REDUCE_PAIRS, Batch, Geometry, Records
+from whet.msm.webgpu.kernels import COUNTERS, FIRST_COUNTER, TALLY_WORDS, Plant, Template
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.memory import COUNTER_BYTES, POINT_BYTES, Request, buffer_sizes, fit
+from whet.msm.webgpu.plain_wgsl import WORKGROUP as PLAIN_WORKGROUP
+from whet.msm.webgpu.plain_wgsl import plain_template
+from whet.msm.webgpu.plan_wgsl import plan_templates
+from whet.msm.webgpu.reduce_wgsl import WORKGROUP as REDUCE_WORKGROUP
+from whet.msm.webgpu.reduce_wgsl import reduce_templates
+from whet.msm.webgpu.sort_wgsl import sort_templates
+from whet.msm.webgpu.walker_wgsl import walker_template
+
+REDUCE_THREADS = 256
+Templates = Mapping[str, Template]
+
+
+@dataclass(frozen=True)
+class BatchSteps:
+    """One batch: the planes of the scalars that it reads, its steps up to the bucket sums, and the rest."""
+
+    batch: Batch
+    to_buckets: tuple[Step, ...]
+    to_result: tuple[Step, ...]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        return self.to_buckets + self.to_result
+
+
+@dataclass(frozen=True)
+class Plan:
+    """A program with what the host needs to know about it. `program.buffers` has every byte but the staging."""
+
+    request: Request
+    geometry: Geometry
+    program: Program
+    batches: tuple[BatchSteps, ...]
+
+    @property
+    def sliced(self) -> bool:
+        return self.geometry.sliced
+
+    @property
+    def result_bytes(self) -> int:
+        """What is read back: c points per window, then the work counters. Also the size of the staging buffer."""
+        return self.program.buffers["result"]
+
+    def counters(self, result: npt.NDArray[Any]) -> dict[str, int]:
+        """The work counters at the end of a result."""
+        words = result.view(np.uint32)[-COUNTER_BYTES // 4 :]
+        return {name: int(words[i]) for i, name in enumerate(COUNTERS)}
+
+
+def build(
+    n: int,
+    choice: Choice | None = None,
+    *,
+    limits: Mapping[str, int] | None = None,
+    memory_budget: int | None = None,
+    resident: int | None = None,
+    offset: int = 0,
+    vectors: int = 1,
+    wide: bool = False,
+    plant: Plant | None = None,
+) -> Plan:
+    """The program for n points from `offset` on among `resident` ones, for `vectors` lists of scalars.
+
+    `limits` are those of the device (browser's floor by default). `memory_budget` is in bytes, points and staging
+    included; the fewest batches that fit are taken. `wide` says that the device has 64-bit integers.
+    """
+    resident = n if resident is None else resident
+    request = Request(n, choice or Choice(), resident, offset, vectors, memory_budget, limits or {})
+    geometry = fit(request)
+    multiply_wide = request.choice.multiply == "wide" or (request.choice.multiply == "auto" and wide)
+    if plant is not None:
+        passes = render(request.choice, multiply_wide, plant)
+    else:
+        passes = templates(request.choice.kernels(), multiply_wide)
+    return _Assembly(request, geometry, passes).plan()
+
+
+@lru_cache(maxsize=64)
+def templates(choice: Choice, wide: bool) -> Templates:
+    """Rendered once per variant: the sources do not depend on the size."""
+    return render(choice, wide, None)
+
+
+def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
+    """Every kernel of a variant, by the name of its pass. `plant` may change each source before it is used."""
+    made = sort_templates(plant)
+    if choice.accumulator == "gpu_plain":
+        made["accumulate"] = plain_template(wide=wide, plant=plant)
+    else:
+        made |= plan_templates(plant)
+        made["accumulate"] = walker_template(choice, wide=wide, plant=plant)
+        made |= combine_templates(choice, wide=wide, plant=plant)
+    return made | reduce_templates(wide=wide, plant=plant)
+
+
+class _Assembly:
+    """Lines up the passes of all batches and collects their parameters."""
+
+    def __init__(self, request: Request, geometry: Geometry, passes: Templates) -> None:
+        self.request = request
+        self.choice = request.choice
+        self.geometry = geometry
+        self.passes = passes
+        self.records = Records()
+
+    def plan(self) -> Plan:
+        batches = [self._batch(number, batch) for number, batch in enumerate(self.geometry.batches)]
+        sizes = buffer_sizes(self.geometry, self.choice, self.request.resident)
+        params = np.zeros(sizes["params"] // 4, np.uint32)
+        rows = self.records.array()
+        params[: len(rows)] = rows
+        steps = tuple(step for one in batches for step in one.steps)
+        return Plan(self.request, self.geometry, Program(sizes, steps, {"params": params}), tuple(batches))
+
+    def _batch(self, number: int, batch: Batch) -> BatchSteps:
+        before: list[Step] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
+        sums = self._plain(batch) if self.choice.accumulator == "gpu_plain" else self._planned(batch)
+        after = self._reduced(batch)
+        if number == len(self.geometry.batches) - 1:
+            target = POINT_BYTES * self.geometry.all_windows * self.geometry.window_bits
+            after.append(Copy("tally", "result", COUNTER_BYTES, 4 * FIRST_COUNTER, target))
+        return BatchSteps(batch, tuple(before + self._sorted(batch) + sums), tuple(after))
+
+    def _pass(self, name: str, batch: Batch, workgroups: tuple[int, int, int], **step: int) -> Step:
+        """A pass with a parameter record of its own; equal records are one."""
+        request = self.request
+        row = self.geometry.record(
+            batch, resident=request.resident, offset=request.offset, slots=self.choice.slots, **step
+        )
+        return self.passes[name].at(name, self.records.place(row), workgroups)
+
+    def _sorted(self, batch: Batch) -> list[Step]:
+        geometry = self.geometry
+        grid = (geometry.tiles, batch.windows, geometry.chunks)
+        return [
+            self._pass("count", batch, grid),
+            self._pass("columns", batch, (-(-geometry.columns // 256), batch.windows, 1)),
+            self._pass("starts", batch, (batch.windows, 1, 1)),
+            self._pass("scatter", batch, grid),
+        ]
+
+    def _plain(self, batch: Batch) -> list[Step]:
+        return [self._pass("accumulate", batch, (-(-batch.windows * self.geometry.columns // PLAIN_WORKGROUP), 1, 1))]
+
+    def _planned(self, batch: Batch) -> list[Step]:
+        geometry = self.geometry
+        blocks = (geometry.blocks_of(batch), 1, 1)
+        threads = geometry.max_tasks // self.choice.slots
+        steps = [
+            self._pass("classify", batch, blocks),
+            self._pass("totals", batch, (1, 1, 1)),
+            self._pass("list", batch, blocks),
+            self._pass("accumulate", batch, (-(-threads // self.choice.tpb), 1, 1)),
+        ]
+        groups = -(-geometry.max_tasks // (COMBINE_RADIX * COMBINE_WORKGROUP))
+        for level in range(geometry.combine_levels):
+            steps.append(self._pass("combine", batch, (groups, 1, 1), stride=COMBINE_RADIX**level))
+        return [*steps, self._pass("store", batch, (-(-geometry.max_tasks // COMBINE_WORKGROUP), 1, 1))]
+
+    def _reduced(self, batch: Batch) -> list[Step]:
+        geometry = self.geometry
+        steps = []
+        for depth in range(geometry.window_bits - 1):
+            half, arrays = geometry.columns >> (depth + 1), depth + 1
+            threads = reduce_threads(batch.windows * half * arrays)
+            groups = (-(-threads // REDUCE_WORKGROUP), 1, 1)
+            steps.append(self._pass("reduce", batch, groups, half=half, arrays=arrays, threads=threads))
+        return [*steps, self._pass("gather", batch, (-(-batch.windows * geometry.window_bits // 64), 1, 1))]
+
+
+def reduce_threads(pairs: int) -> int:
+    """Enough threads to keep a device busy before pairs share an inversion, but never more than eight pairs each."""
+    return max(-(-pairs // REDUCE_PAIRS), min(pairs, REDUCE_THREADS))

@@ -1,0 +1,88 @@
+"""Bucket sums to window sums by halving, in place.
+
+With weights 1 to B, the sum over B buckets is the sum over B/2 of (lower half + upper half) plus B/2 times the plain
+sum of the upper half. Each depth folds the weighted array and every plain array that is left, all of one size, so depth
+d has (1 + d) B / 2^(d+1) independent additions per window. After c - 1 depths a window is
+V[0] + sum of 2^i V[2^i], which the host finishes together with the windows themselves.
+"""
+
+from __future__ import annotations
+
+from whet.msm.webgpu.addition_wgsl import addition_source, point_source
+from whet.msm.webgpu.geometry import REDUCE_PAIRS
+from whet.msm.webgpu.kernels import Plant, Template, template
+
+WORKGROUP = 64
+
+REDUCE = f"""
+const PAIRS = {REDUCE_PAIRS}u;
+// Where pair number i of this depth has its left half; the right half is params.half further on.
+fn left_of(pair: u32) -> u32 {{
+    let per_window = params.arrays * params.half;
+    let window = pair / per_window;
+    let within = pair - window * per_window;
+    let part = within / params.half;
+    let offset = params.offsets[part / 4u][part % 4u];
+    return window * params.columns + offset + within - part * params.half;
+}}
+@compute @workgroup_size({WORKGROUP}) fn reduce(@builtin(global_invocation_id) id: vec3<u32>) {{
+    if (id.x >= params.threads) {{ return; }}
+    let pairs = params.windows * params.arrays * params.half;
+    var prefixes: array<Fe, PAIRS>;
+    var product = FE_ONE;
+    var own = 0u;
+    for (var i = id.x; i < pairs; i += params.threads) {{
+        let left = left_of(i);
+        let pair = pair_of(buckets[left], buckets[left + params.half]);
+        prefixes[own] = product;
+        if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
+        own++;
+    }}
+    var running = fe_inv(product);
+    var added = 0u;
+    for (; own > 0u; own--) {{
+        let left = left_of(id.x + (own - 1u) * params.threads);
+        let l = buckets[left];
+        let r = buckets[left + params.half];
+        let pair = pair_of(l, r);
+        buckets[left] = peel(l, r, pair, prefixes[own - 1u], &running);
+        added += u32(pair.kind <= DOUBLE);
+    }}
+    if (added > 0u) {{
+        atomicAdd(&tally[COUNT_REDUCED], added);
+        atomicAdd(&tally[COUNT_INVERSIONS], 1u);
+    }}
+}}
+"""
+
+GATHER = """
+@compute @workgroup_size(64) fn gather(@builtin(global_invocation_id) id: vec3<u32>) {
+    if (id.x >= params.windows * params.window_bits) { return; }
+    let window = id.x / params.window_bits;
+    let part = id.x - window * params.window_bits;
+    let place = (params.first_window + window) * params.window_bits + part;
+    result[place] = buckets[window * params.columns + params.offsets[part / 4u][part % 4u]];
+}
+"""
+
+
+def reduce_templates(*, wide: bool, plant: Plant | None = None) -> dict[str, Template]:
+    return {
+        "reduce": template(
+            "reduce",
+            "One depth of the halving: up to eight additions per thread share an inversion.\n"
+            "Buys: no doublings, and c - 1 dispatches instead of three times as many.",
+            (),
+            ("buckets", "tally"),
+            addition_source(wide=wide) + REDUCE,
+            plant=plant,
+        ),
+        "gather": template(
+            "gather",
+            "Copies the c points of each window that the host needs into the result.",
+            ("buckets",),
+            ("result",),
+            point_source() + GATHER,
+            plant=plant,
+        ),
+    }

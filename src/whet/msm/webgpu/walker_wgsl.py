@@ -1,0 +1,100 @@
+"""`walker`: each thread walks S tasks side by side and inverts once per round for all of them.
+
+Per addition: 1 multiplication forward, 5 backward, and one S-th of an inversion.
+"""
+
+from __future__ import annotations
+
+from whet.msm.webgpu.addition_wgsl import addition_source
+from whet.msm.webgpu.kernels import Plant, Template, template
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.plan_wgsl import TASKS
+from whet.msm.webgpu.tasks_wgsl import WALK, slot_source
+
+_SCRATCH = {
+    "private": ("var<private> prefixes: array<Fe, SLOTS>;", "prefixes[k]"),
+    "workgroup": ("var<workgroup> prefixes: array<Fe, SLOTS * TPB>;", "prefixes[k * TPB + lane]"),
+    "device": ("", "prefixes[k * params.max_threads + thread]"),
+}
+
+
+def _body(choice: Choice) -> str:
+    declare, prefix = _SCRATCH[choice.scratch]
+    return f"""
+const TPB = {choice.tpb}u;
+{declare}
+@compute @workgroup_size(TPB) fn accumulate_walker(
+    @builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32
+) {{
+    let thread = id.x;
+    let tasks = atomicLoad(&tally[TALLY_TASKS]);
+    if (thread * SLOTS >= tasks) {{ return; }}
+    var slots: array<Slot, SLOTS>;
+    var busy = 0u;
+    for (var k = 0u; k < SLOTS; k++) {{
+        let task = thread * SLOTS + k;
+        if (task >= tasks) {{ break; }}
+        var sum = INFINITY;
+        var slot = open_task(task, &sum);
+        if (slot.going == 1u) {{
+            settle(&slot, task, &sum);
+            partials[tail_place(task)] = sum;
+        }}
+        slots[k] = slot;
+        busy += slot.going;
+    }}
+    var added = 0u;
+    var doubled = 0u;
+    var rounds = 0u;
+    // Every round takes one addition from every going task, so this many end it whatever the data.
+    let most = atomicLoad(&tally[TALLY_SHARE]) + 1u;
+    while (busy > 0u && rounds < most) {{
+        rounds++;
+        var product = FE_ONE;
+        for (var k = 0u; k < SLOTS; k++) {{
+            if (slots[k].going == 0u) {{ continue; }}
+            let next = load_point(handles[slots[k].position]);
+            let pair = pair_of(partials[tail_place(thread * SLOTS + k)], next);
+            {prefix} = product;
+            if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
+        }}
+        var running = fe_inv(product);
+        for (var k = SLOTS; k > 0u;) {{
+            k--;
+            if (slots[k].going == 0u) {{ continue; }}
+            let task = thread * SLOTS + k;
+            let left = partials[tail_place(task)];
+            let next = load_point(handles[slots[k].position]);
+            let pair = pair_of(left, next);
+            var sum = peel(left, next, pair, {prefix}, &running);
+            added += u32(pair.kind <= DOUBLE);
+            doubled += u32(pair.kind == DOUBLE);
+            var slot = slots[k];
+            slot.position++;
+            slot.left--;
+            settle(&slot, task, &sum);
+            slots[k] = slot;
+            if (slot.going == 1u) {{ partials[tail_place(task)] = sum; }} else {{ busy--; }}
+        }}
+    }}
+    atomicAdd(&tally[COUNT_ACCUMULATED], added);
+    atomicAdd(&tally[COUNT_DOUBLED], doubled);
+    atomicAdd(&tally[COUNT_INVERSIONS], rounds);
+    atomicMax(&tally[COUNT_ROUNDS], rounds);
+}}
+"""
+
+
+def walker_template(choice: Choice, *, wide: bool, plant: Plant | None = None) -> Template:
+    writes = ("buckets", "partials", "tally", *(("prefixes",) if choice.scratch == "device" else ()))
+    return template(
+        "accumulate_walker",
+        f"Sums the buckets of two points or more, {choice.slots} tasks per thread; variant walker"
+        f" slots={choice.slots} scratch={choice.scratch} tpb={choice.tpb}.\n"
+        f"Against gpu_plain: equal work for every thread, and {choice.slots} additions share an inversion.\n"
+        "Presses on: registers, and the memory that holds the prefix products.",
+        ("handles", "points_x", "points_y", "dense"),
+        writes,
+        addition_source(wide=wide, load=True) + slot_source(choice.slots) + TASKS + WALK + _body(choice),
+        plant=plant,
+    )

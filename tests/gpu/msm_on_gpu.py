@@ -1,0 +1,82 @@
+"""Runs plans on a device for the tests: upload, submit, read, finish; and bucket sums for comparison."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+import numpy as np
+
+from whet.msm import inputs as make
+from whet.msm.oracle import known_multiples
+from whet.msm.webgpu.finish import finish, upload_points, upload_scalars
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.plan import build
+
+
+class Subject:
+    """Points of known logarithms with scalars, and the answer."""
+
+    def __init__(self, logs, scalars):
+        self.logs, self.scalars = logs, scalars
+        self.n = len(logs)
+        self.points = make.points_from_logs(make.to_limbs(logs))
+        self.limbs = make.to_limbs(scalars)
+
+    @classmethod
+    def of(cls, profile, n, seed=1):
+        return cls(make.to_ints(make.logs(profile, n, seed)), make.to_ints(make.scalars(profile, n, seed + 1)))
+
+    @property
+    def expected(self):
+        return known_multiples(self.logs, self.scalars).to_bytes()
+
+
+@contextmanager
+def loaded(device, subject, choice, **given):
+    """A plan with its buffers on the device, points and scalars written."""
+    plan = build(subject.n, choice, **given)
+    buffers = device.allocate(plan.program)
+    try:
+        x, y = upload_points(subject.points, glv=choice.glv)
+        device.write(buffers["points_x"], x)
+        device.write(buffers["points_y"], y)
+        yield plan, buffers
+    finally:
+        for buffer in buffers.values():
+            device.release(buffer)
+
+
+def run(device, plan, buffers, subject):
+    """The answer in bytes, and the work counters."""
+    planes = upload_scalars(subject.limbs, geometry=plan.geometry)
+    if plan.sliced:
+        for one in plan.batches:
+            batch = one.batch
+            device.write(buffers["scalars"], planes[batch.first_word : batch.first_word + batch.words])
+            device.submit(one.steps)
+    else:
+        device.write(buffers["scalars"], planes)
+        device.submit(plan.program.steps)
+    result = device.read(buffers["result"])
+    return finish(plan.geometry, result)[0].tobytes(), plan.counters(result)
+
+
+def compute(device, subject, choice=None, **given):
+    choice = choice or Choice()
+    with loaded(device, subject, choice, **given) as (plan, buffers):
+        return run(device, plan, buffers, subject)
+
+
+def bucket_sums(device, subject, choice, **given):
+    """The bucket sums of every batch, one after the other, as words."""
+    found = []
+    with loaded(device, subject, choice, **given) as (plan, buffers):
+        planes = upload_scalars(subject.limbs, geometry=plan.geometry)
+        for one in plan.batches:
+            batch = one.batch
+            device.write(buffers["scalars"], planes[batch.first_word : batch.first_word + batch.words])
+            device.submit(one.to_buckets)
+            size = 64 * batch.windows * plan.geometry.columns
+            found.append(device.read(buffers["buckets"], size_bytes=size))
+            device.submit(one.to_result)
+    return np.concatenate(found)
