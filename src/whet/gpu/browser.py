@@ -1,0 +1,101 @@
+"""Programs in a headless Chromium: the browser's own compiler and limits, on whatever adapter it finds.
+
+Nothing listens and nothing is fetched: the page is made up by the driver, under a name that counts as a secure
+context. A browser without a GPU runs WebGPU on SwiftShader, at about a twentieth of lavapipe's speed.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Self
+
+import numpy.typing as npt
+
+from whet.errors import DeviceError, DeviceTimeout, Unsupported
+from whet.gpu.faults import CURES
+from whet.gpu.portable import Outcome, decode, encode
+from whet.gpu.program import Program
+
+BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
+# Without the unsafe flag a headless Chromium offers no software adapter for WebGPU, and rounds timestamps.
+FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu")
+PAGE = "http://localhost/whet"
+START_LIMIT_S = 60
+
+
+class Browser:
+    """One browser with one page; use as a context manager. Each run opens a device of its own."""
+
+    def __init__(self) -> None:
+        executable = next((path for name in BROWSERS if (path := shutil.which(name))), None)
+        if executable is None:
+            raise Unsupported("no Chromium in PATH", cure="apt install chromium")
+        try:
+            from playwright.sync_api import Error, sync_playwright
+        except ImportError:
+            raise Unsupported("the playwright package is not installed", cure="pip install playwright") from None
+        self._failures = Error
+        self._closed = False
+        try:
+            self._driver = sync_playwright().start()
+        except Error as error:
+            cure = "use it from a thread without a running asyncio loop, one Browser per thread at a time"
+            raise Unsupported(f"Playwright cannot start here: {_first(error)}", cure=cure) from error
+        try:
+            self._browser = self._driver.chromium.launch(
+                executable_path=executable, args=list(FLAGS), timeout=1000 * START_LIMIT_S
+            )
+            self.version = self._browser.version
+            self._page = self._browser.new_page()
+            self._page.route("**/*", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
+            self._page.goto(PAGE)
+            self._page.add_script_tag(content=Path(__file__).with_name("runner.js").read_text())
+        except Error as error:
+            self._driver.stop()
+            raise Unsupported(
+                f"{executable} does not start: {_first(error)}", cure="start it by hand to see why"
+            ) from error
+
+    def run(
+        self,
+        program: Program,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        time_limit_s: float = 300,
+    ) -> Outcome:
+        """Runs the program once in the page."""
+        request = encode(program, inputs, outputs)
+        script = """([request, limit]) => Promise.race([
+            runProgram(request),
+            new Promise(done => setTimeout(() => done({ fault: { kind: "timeout" } }), limit)),
+        ])"""
+        try:
+            answer = self._page.evaluate(script, [request, 1000 * time_limit_s])
+        except self._failures as error:
+            raise DeviceError(f"Chromium failed: {_first(error)}", cure="open a new Browser") from error
+        if answer.get("fault", {}).get("kind") == "timeout":
+            raise DeviceTimeout(f"Chromium gave no answer within {time_limit_s:g} s", cure=CURES[DeviceTimeout])
+        return decode(answer, where=f"Chromium {self.version}")
+
+    def close(self) -> None:
+        """Ends the browser. Safe to call again."""
+        if not self._closed:
+            self._closed = True
+            self._browser.close()
+            self._driver.stop()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+
+def _first(error: Exception) -> str:
+    return str(error).splitlines()[0]

@@ -1,0 +1,145 @@
+"""A program with its inputs as plain JSON, and the answer of whoever ran it.
+
+This is the one place that knows the form in which a program leaves this process. `runner.js` reads it in a browser,
+`dawn_child.py` under Dawn; both answer in the form that `decode` reads. Buffers travel as base64 of their bytes.
+"""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported, WhetError
+from whet.gpu.device import Device
+from whet.gpu.faults import CURES
+from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
+
+Words = npt.NDArray[np.uint32]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a run left behind: the asked-for buffers, each pass with its nanoseconds, who ran it and what was said."""
+
+    outputs: Mapping[str, Words]
+    passes: Sequence[tuple[str, int | None]]
+    adapter: Mapping[str, Any]
+    messages: Sequence[str] = field(default_factory=tuple)
+
+
+def run_here(
+    device: Device, program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]
+) -> Outcome:
+    """The same run on a device of this process; buffers are released whatever happens."""
+    check_names(program, inputs, outputs)
+    made = device.allocate(program)
+    try:
+        for name, data in inputs.items():
+            device.write(made[name], data)
+        passes = device.submit(program.steps, timestamps=True)
+        read = {name: device.read(made[name]) for name in outputs}
+    finally:
+        for buffer in made.values():
+            device.release(buffer)
+    adapter = {"device": device.info.name, "description": device.info.driver, "backend": device.info.backend}
+    return Outcome(read, passes, adapter)
+
+
+def check_names(program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> None:
+    """Refuses names that are no buffers and data that does not fit, before anything is sent anywhere."""
+    for name in (*inputs, *outputs):
+        if name not in program.buffers:
+            raise BadInput(f"the program has no buffer {name!r}", cure=f"buffers: {', '.join(program.buffers)}")
+    for name, data in inputs.items():
+        if data.nbytes > program.buffers[name] or data.nbytes % 4:
+            raise BadInput(
+                f"{data.nbytes} bytes for {name}, which holds {program.buffers[name]}",
+                cure="give at most as many, in multiples of four",
+            )
+
+
+def encode(program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> dict[str, Any]:
+    """The request that a runner elsewhere understands. Each kernel is sent once."""
+    check_names(program, inputs, outputs)
+    kernels: dict[Kernel, int] = {}
+    steps = [_step(step, kernels) for step in program.steps]
+    return {
+        "buffers": dict(program.buffers),
+        "contents": {name: _base64(data) for name, data in {**program.constants, **inputs}.items()},
+        "kernels": [
+            {"source": kernel.source, "entry": kernel.entry, "constants": dict(kernel.constants)} for kernel in kernels
+        ],
+        "steps": steps,
+        "outputs": list(outputs),
+    }
+
+
+def decode(answer: Mapping[str, Any], *, where: str) -> Outcome:
+    """The outcome, or the typed fault that the runner met. `where` names the runner in messages."""
+    if fault := answer.get("fault"):
+        raise _fault(fault, where)
+    try:
+        return Outcome(
+            outputs={
+                name: np.frombuffer(base64.b64decode(text, validate=True), np.uint32)
+                for name, text in answer["outputs"].items()
+            },
+            passes=[(str(name), None if spent is None else round(spent)) for name, spent in answer["passes"]],
+            adapter=dict(answer["adapter"]),
+            messages=tuple(map(str, answer["messages"])),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise DeviceError(f"{where} answered with nonsense: {error!r}", cure="run it again") from error
+
+
+def _step(step: Step, kernels: dict[Kernel, int]) -> dict[str, Any]:
+    match step:
+        case Clear(buffer, offset, size):
+            return {"clear": buffer, "offset": offset, "size": size}
+        case Copy(source, target, size, source_offset, target_offset):
+            return {
+                "copy": source,
+                "target": target,
+                "size": size,
+                "source_offset": source_offset,
+                "target_offset": target_offset,
+            }
+        case Pass(name, kernel, bindings, workgroups, indirect):
+            return {
+                "pass": name,
+                "kernel": kernels.setdefault(kernel, len(kernels)),
+                "bindings": [_binding(one) for one in bindings],
+                "workgroups": workgroups,
+                "indirect": indirect,
+            }
+
+
+def _binding(binding: str | Span) -> dict[str, Any]:
+    span = binding if isinstance(binding, Span) else Span(binding)
+    return {"buffer": span.buffer, "offset": span.offset_bytes, "size": span.size_bytes}
+
+
+def _base64(data: npt.NDArray[Any]) -> str:
+    return base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
+
+
+def _fault(fault: Mapping[str, Any], where: str) -> WhetError:
+    kind, said = str(fault.get("kind")), str(fault.get("message", "no message")).strip()
+    first = said.splitlines()[0] if said else "no message"
+    if kind == "shader":
+        line = fault.get("line")
+        at = f", line {line}" if line else ""
+        cause = f"shader {fault.get('kernel', '?')} does not compile under {where}{at}: {first}"
+        return ShaderError(cause, cure=CURES[ShaderError], line=line, log=said)
+    if kind == "adapter":
+        return Unsupported(f"{where} has no WebGPU adapter: {first}", cure="run `whet doctor`")
+    if kind == "memory":
+        return DeviceOutOfMemory(f"{where} is out of memory: {first}", cure=CURES[DeviceOutOfMemory])
+    if kind == "lost":
+        return DeviceLost(f"{where} lost its device: {first}", cure=CURES[DeviceLost])
+    return DeviceError(f"{where} refused the program: {first}", cure="run it here in debug mode to see which step")

@@ -1,0 +1,212 @@
+"""The same programs, byte for byte, under wgpu, Dawn and Chromium: equal outputs, typed faults, nothing left behind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from test_gpu_field import OPERATIONS, kernel, operands, pack
+
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
+from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span
+from whet.gpu.portable import decode, encode, run_here
+
+pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.xdist_group("gpu")]
+
+# Uniform and storage bindings, a pipeline constant, an indirect size and a bound that is read from a buffer.
+MIX = """
+override factor: u32 = 1u;
+struct Parameters { offset: u32, count: u32 }
+@group(0) @binding(0) var<uniform> parameters: Parameters;
+@group(0) @binding(1) var<storage, read> source: array<u32>;
+@group(0) @binding(2) var<storage, read_write> mixed: array<u32>;
+@compute @workgroup_size(64) fn mix(@builtin(global_invocation_id) id: vec3u) {
+    if (id.x < parameters.count) { mixed[id.x] = factor * source[id.x] + parameters.offset; }
+}
+"""
+
+
+def everything_program():
+    """Every kind of step and binding there is, with an answer that needs each of them done right and in order."""
+    mix = Kernel(MIX, "mix", (("factor", 5.0),))
+    plain = Kernel(MIX, "mix")
+    steps = (
+        Pass("indirect", mix, ("parameters", Span("source", 256, 512), "mixed"), indirect=("sizes", 4)),
+        Copy("mixed", "kept", 64, source_offset=32, target_offset=128),
+        Clear("mixed", 16, 32),
+        Pass("direct", plain, ("parameters", "mixed", "again"), (2, 1, 1)),
+        Clear("kept", 0, 128),
+        Clear("kept", 192),
+    )
+    constants = {
+        "parameters": np.array([7, 100], np.uint32),
+        "source": np.arange(192, dtype=np.uint32),
+        "sizes": np.array([0, 2, 1, 1], np.uint32),
+    }
+    sizes = {"parameters": 8, "source": 768, "sizes": 16, "mixed": 512, "kept": 256, "again": 512}
+    mixed = np.zeros(128, np.uint32)
+    mixed[:100] = 5 * np.arange(64, 164) + 7
+    kept = np.zeros(64, np.uint32)
+    kept[32:48] = mixed[8:24]
+    mixed[4:12] = 0
+    again = np.zeros(128, np.uint32)
+    again[:100] = mixed[:100] + 7
+    return Program(sizes, (Clear("mixed"), Clear("again"), *steps), constants), {
+        "mixed": mixed,
+        "kept": kept,
+        "again": again,
+    }
+
+
+def field_program(pairs, fault=("", "")):
+    """Every field operation, each in a pass of its own, on the same operands."""
+    names = {expression: f"result{i}" for i, expression in enumerate(OPERATIONS)}
+    size = 32 * len(pairs)
+    steps = tuple(
+        Pass(name, Kernel(kernel(expression, fault=fault), "field"), ("a", "b", name), (len(pairs) // 64, 1, 1))
+        for expression, name in names.items()
+    )
+    program = Program({"a": size, "b": size, **dict.fromkeys(names.values(), size)}, steps)
+    return program, {"a": pack([a for a, _ in pairs]), "b": pack([b for _, b in pairs])}, list(names.values())
+
+
+def test_every_step_and_binding_means_the_same_here(device):
+    program, expected = everything_program()
+    outcome = run_here(device, program, {}, list(expected))
+    for name, want in expected.items():
+        assert np.array_equal(outcome.outputs[name], want), name
+    assert device.ledger.live_bytes == 0
+
+
+def test_every_step_and_binding_means_the_same_elsewhere(elsewhere, tried):
+    program, expected = everything_program()
+    outcome = elsewhere(program, {}, list(expected))
+    for name, want in expected.items():
+        assert np.array_equal(outcome.outputs[name], want), name
+    assert [name for name, _ in outcome.passes] == ["indirect", "direct"]
+    assert outcome.adapter["architecture"]
+    tried("programs run elsewhere")
+
+
+def test_field_arithmetic_is_equal_to_the_bit_elsewhere(device, elsewhere, tried):
+    program, inputs, outputs = field_program(operands(4)[:512])
+    here = run_here(device, program, inputs, outputs)
+    there = elsewhere(program, inputs, outputs)
+    for name in outputs:
+        assert np.array_equal(there.outputs[name], here.outputs[name]), name
+    for name, spent_ns in there.passes:
+        assert spent_ns is None or 0 < spent_ns < 120e9, name
+    tried("differential operations", 512 * len(outputs))
+
+
+def test_a_planted_fault_shows_elsewhere(elsewhere, tried):
+    """The other compilers see the very source that was sent: a dropped carry is dropped there too."""
+    pairs = operands(5)[:64]
+    expression = "fe_mul(a[i], b[i])"
+    source = kernel(expression, fault=("t1 += t0 >> 13u;", ""))
+    step = Pass("field", Kernel(source, "field"), ("a", "b", "result"), (1, 1, 1))
+    program = Program({"a": 2048, "b": 2048, "result": 2048}, (step,))
+    inputs = {"a": pack([a for a, _ in pairs]), "b": pack([b for _, b in pairs])}
+    found = elsewhere(program, inputs, ["result"]).outputs["result"].tobytes()
+    want = pack([OPERATIONS[expression](a, b) for a, b in pairs]).tobytes()
+    assert found != want
+    tried("planted faults")
+
+
+def one_pass(source, **sizes):
+    return Program({"result": 64, **sizes}, (Pass("p", Kernel(source, "main"), ("result",), (1, 1, 1)),))
+
+
+SOUND = """@group(0) @binding(0) var<storage, read_write> result: array<u32>;
+@compute @workgroup_size(1) fn main() { result[0] = 41u + 1u; }
+"""
+BROKEN = {
+    "syntax": (one_pass(SOUND.replace("41u", "41u +")), ShaderError, None),
+    "type": (one_pass(SOUND.replace("1u;", "1.0;")), ShaderError, 2),
+    "workgroup": (one_pass(SOUND.replace("size(1)", "size(512)")), ShaderError, None),
+    "workgroup memory": (
+        one_pass("var<workgroup> shared_words: array<u32, 4097>;" + SOUND.replace("41u", "shared_words[result[1]]")),
+        ShaderError,
+        None,
+    ),
+    "missing entry": (one_pass(SOUND.replace("fn main", "fn other")), ShaderError, None),
+    "too many bytes": (one_pass(SOUND, huge=(256 << 20) + 4), DeviceError, None),
+    "binding": (
+        Program({"result": 64}, (Pass("p", Kernel(SOUND, "main"), ("result", "result"), (1, 1, 1)),)),
+        DeviceError,
+        None,
+    ),
+    "copy out of bounds": (Program({"result": 64, "x": 64}, (Copy("result", "x", 128),)), DeviceError, None),
+}
+
+
+@pytest.mark.parametrize("what", BROKEN)
+def test_what_a_browser_refuses_is_typed_in_chromium(browser, what, tried):
+    refuse_then_work(browser.run, *BROKEN[what])
+    tried("malformed inputs")
+
+
+@pytest.mark.parametrize("what", ["type", "workgroup", "too many bytes"])
+def test_what_a_browser_refuses_is_typed_under_dawn(dawn, what, tried):
+    refuse_then_work(dawn, *BROKEN[what])
+    tried("malformed inputs")
+
+
+def refuse_then_work(run, program, kind, line):
+    with pytest.raises(kind) as caught:
+        run(program, {}, ["result"])
+    assert caught.value.cure
+    if line is not None:
+        assert caught.value.line == line
+    assert run(one_pass(SOUND), {}, ["result"]).outputs["result"][0] == 42, "the next run works"
+
+
+def test_names_and_sizes_are_checked_before_anything_is_sent(tried):
+    program = one_pass(SOUND)
+    with pytest.raises(BadInput, match="'nothing'"):
+        encode(program, {}, ["nothing"])
+    with pytest.raises(BadInput, match="'nothing'"):
+        encode(program, {"nothing": np.zeros(1, np.uint32)}, [])
+    with pytest.raises(BadInput, match="holds 64"):
+        encode(program, {"result": np.zeros(17, np.uint32)}, [])
+    with pytest.raises(BadInput, match="multiples of four"):
+        encode(program, {"result": np.zeros(3, np.uint8)}, [])
+    tried("malformed inputs", 4)
+
+
+def test_an_answer_that_makes_no_sense_is_no_result(tried):
+    good = {"outputs": {"x": "AAAAAA=="}, "passes": [["p", 1.5]], "adapter": {}, "messages": []}
+    assert decode(good, where="nowhere").outputs["x"].tolist() == [0]
+    wrong = [{}, {**good, "outputs": {"x": "!"}}, {**good, "outputs": {"x": "AAAA"}}, {**good, "passes": [["p"]]}]
+    for answer in wrong:
+        with pytest.raises(DeviceError, match="nonsense"):
+            decode(answer, where="nowhere")
+    kinds = {
+        "shader": ShaderError,
+        "adapter": Unsupported,
+        "memory": DeviceOutOfMemory,
+        "lost": DeviceLost,
+        "?": DeviceError,
+    }
+    for kind, expected in kinds.items():
+        with pytest.raises(expected, match="nowhere"):
+            decode({"fault": {"kind": kind, "message": ""}}, where="nowhere")
+    tried("malformed inputs", len(wrong) + len(kinds))
+
+
+def test_a_run_that_takes_too_long_is_given_up(dawn):
+    with pytest.raises(DeviceTimeout):
+        dawn(one_pass(SOUND), {}, ["result"], time_limit_s=0.01)
+
+
+def test_a_page_that_never_answers_is_given_up(browser):
+    browser._page.evaluate("var kept = runProgram; runProgram = () => new Promise(() => {}); null")
+    try:
+        with pytest.raises(DeviceTimeout):
+            browser.run(one_pass(SOUND), {}, ["result"], time_limit_s=0.2)
+    finally:
+        browser._page.evaluate("runProgram = kept; null")
+
+
+def test_one_browser_per_thread_says_so(browser):
+    with pytest.raises(Unsupported, match="Playwright cannot start"):
+        type(browser)()
