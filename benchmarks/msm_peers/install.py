@@ -57,6 +57,19 @@ def install() -> dict[str, str]:
     return known
 
 
+def versions() -> dict[str, str]:
+    """Package and version of every peer that is installed."""
+    known = {}
+    ask = "import importlib.metadata as m, sys; print(m.version(sys.argv[1]))"
+    for peer, package in PYPI.items():
+        done = subprocess.run([str(PYTHON), "-c", ask, package], capture_output=True, text=True, check=False)
+        known[peer] = f"{package} {done.stdout.strip()}"
+    for peer, package in NPM.items():
+        about = NODE_HOME / "node_modules" / package / "package.json"
+        known[peer] = f"{package} {json.loads(about.read_text())['version'] if about.exists() else ''}".strip()
+    return known
+
+
 if __name__ == "__main__":
     for peer, trouble in install().items():
         print(f"{peer:14} {trouble or 'installed'}")

@@ -41,7 +41,8 @@ const peers = {
     },
   },
   noble: {
-    async load(files) {
+    async load(files, threads) {
+      if (threads > 1) throw new Error("it has one thread");
       const { bn254 } = await import(pathToFileURL(require.resolve("@noble/curves/bn254.js")));
       this.Point = bn254.G1.Point ?? bn254.G1.ProjectivePoint;
       const { pippenger } = await import(pathToFileURL(require.resolve("@noble/curves/abstract/curve.js")));
@@ -58,23 +59,35 @@ const peers = {
     },
     affine(result) { const { x, y } = result.toAffine(); return [x, y]; },
   },
-  // The package puts the generator first by itself and drops the last point it is given.
+  // It wants points as in an Ignition transcript (canonical, words from low to high, big-endian inside), puts the
+  // generator first by itself and drops the last point it is given. Its own pippengerUnsafe() on the main thread hands
+  // the heap a wrapper for workers instead of the scalars, so that they are never copied and the sum is infinity: one
+  // thread therefore makes the same calls by hand; several threads go through its worker pool.
   barretenberg: {
     async load(files, threads) {
-      if (threads > 1) throw new Error("its wasm build has one thread");
-      const { BarretenbergWasm } = await import(pathToFileURL(`${home}/node_modules/@aztec/barretenberg/dest/wasm/index.js`));
-      const { SinglePippenger } = await import(
-        pathToFileURL(`${home}/node_modules/@aztec/barretenberg/dest/pippenger/index.js`));
-      const wasm = await BarretenbergWasm.new("bench");
-      this.pippenger = new SinglePippenger(wasm);
-      const all = new Uint8Array(files.points_montgomery);
-      const crs = new Uint8Array(all.length);
-      crs.set(all.subarray(64));
-      this.n = all.length / 64;
-      await this.pippenger.init(crs);
+      const dest = `${home}/node_modules/@aztec/barretenberg/dest`;
+      const { BarretenbergWasm, WorkerPool } = await import(pathToFileURL(`${dest}/wasm/index.js`));
+      const { SinglePippenger, PooledPippenger } = await import(pathToFileURL(`${dest}/pippenger/index.js`));
+      const points = Buffer.alloc(files.points.length);
+      files.points.copy(points, 0, 64);
+      points.swap64();
+      this.n = points.length / 64;
+      this.wasm = await BarretenbergWasm.new("bench");
+      this.pooled = threads > 1;
+      this.pippenger = this.pooled
+        ? new PooledPippenger(await WorkerPool.new(this.wasm, threads))
+        : new SinglePippenger(this.wasm);
+      await this.pippenger.init(points);
     },
     scalars: (files) => new Uint8Array(files.scalars_montgomery),
-    run(scalars) { return this.pippenger.pippengerUnsafe(scalars, 0, this.n); },
+    async run(scalars) {
+      if (this.pooled) return this.pippenger.pippengerUnsafe(scalars, 0, this.n);
+      const at = this.wasm.call("bbmalloc", scalars.length);
+      this.wasm.transferToHeap(scalars, at);
+      this.wasm.call("pippenger_unsafe", this.pippenger.getPointer(), at, 0, this.n, 0);
+      this.wasm.call("bbfree", at);
+      return this.wasm.sliceMemory(0, 96);
+    },
     affine(result) {
       const unit = inverse(1n << 256n);
       const [x, y, z] = integers(new Uint8Array(result)).map((v) => (v * unit) % P);

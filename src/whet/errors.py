@@ -90,3 +90,5 @@ class StoreError(WhetError):
 
 class Cancelled(WhetError):
     """The caller asked for an end; nothing half-done is returned."""
+
+    exit_code = ExitCode.INTERRUPTED

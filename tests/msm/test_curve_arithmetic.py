@@ -171,7 +171,7 @@ def test_first_point_off_the_curve_is_named(position):
 
 
 def test_oracle_multiples_are_those_of_py_ecc(tried):
-    """The oracle's own double and add, against a third implementation."""
+    """The oracle's own additions, against a third implementation."""
     generator = (FQ(1), FQ(2), FQ.one())
     for k in (0, 1, 2, 3, R - 1, R, R + 1, 2**256 - 1, *(random.Random(9).randrange(R) for _ in range(20))):
         assert multiple_of_generator(k) == Point(*from_py_ecc(reference.multiply(generator, k % R)))

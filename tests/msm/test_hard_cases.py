@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from whet.cli.check import check
-from whet.errors import ExitCode
+from whet.errors import BadInput, Cancelled, ExitCode
 from whet.evidence.gate import Plan
 from whet.evidence.hard import examine_hard
 from whet.msm.adversarial import KINDS
@@ -29,6 +29,18 @@ class Forgetful(MsmEngine):
 class Raises(MsmEngine):
     def run(self, variant, state, inputs, outputs):
         raise RuntimeError("no sum today")
+
+
+class Interrupted(MsmEngine):
+    """Somebody presses Ctrl-C during the ninth case."""
+
+    runs = 0
+
+    def run(self, variant, state, inputs, outputs):
+        self.runs += 1
+        if self.runs == 9:
+            raise KeyboardInterrupt
+        super().run(variant, state, inputs, outputs)
 
 
 class Lazy(MsmEngine):
@@ -70,21 +82,46 @@ def test_numbers_name_cases():
     assert not np.array_equal(first.inputs["points"], other.inputs["points"])
 
 
-def test_the_command_counts_them(capsys):
-    options = {"device": None, "seed": 2, "clock": "wall", "call_limit_s": 60.0}
-    code = check(
+def test_an_interrupted_run_says_where_to_go_on():
+    with pytest.raises(Cancelled, match="after 8 hard cases; 0 of 1 variants were red") as caught:
+        examined(Interrupted(), range(40, 90))
+    assert caught.value.cure == "go on with --seed 11 --from 48"
+    assert caught.value.exit_code == ExitCode.INTERRUPTED
+
+
+def checked(*, most_cases: int, first_hard: int | None = None) -> ExitCode:
+    return check(
         engine="msm",
         variants=("pippenger",),
         n=None,
         sizes=(),
         profile=None,
-        most_cases=len(MsmEngine().cases()) + len(KINDS),
+        most_cases=most_cases,
         hard_case=None,
+        first_hard=first_hard,
         repeats=1,
         as_json=True,
-        **options,
+        device=None,
+        seed=2,
+        clock="wall",
+        call_limit_s=60.0,
     )
+
+
+def test_the_command_counts_them(capsys):
+    code = checked(most_cases=len(MsmEngine().cases()) + len(KINDS))
     told = json.loads(capsys.readouterr().out)
     assert code == ExitCode.OK
     assert told["hard"] == dict.fromkeys(sorted(KINDS), 1)
     assert told["gates"][0]["full_checks"] == len(told["cases"]) + len(KINDS)
+
+
+def test_the_command_goes_on_where_it_was_stopped(capsys):
+    """The end is that of the first command, and the engine's own cases are not repeated."""
+    everything = len(MsmEngine().cases()) + len(KINDS)
+    assert checked(most_cases=everything, first_hard=len(KINDS) - 3) == ExitCode.OK
+    told = json.loads(capsys.readouterr().out)
+    assert told["cases"] == []
+    assert told["hard"] == dict.fromkeys(sorted(list(KINDS)[-3:]), 1)
+    with pytest.raises(BadInput, match="beyond"):
+        checked(most_cases=everything, first_hard=len(KINDS))

@@ -9,7 +9,7 @@ import click
 
 from whet.cli import options
 from whet.cli.subject import EngineName, VariantName, command_line, make_plan, shown_progress, subject_options
-from whet.errors import ExitCode
+from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
@@ -33,6 +33,12 @@ if TYPE_CHECKING:
 )
 @click.option("--hard-case", type=click.IntRange(0), help="Only this one of the cases made to break a variant.")
 @click.option(
+    "--from",
+    "first_hard",
+    type=click.IntRange(0),
+    help="Go on at this number of the cases made to break a variant; --cases stays what it was.",
+)
+@click.option(
     "--repeats", type=click.IntRange(1), default=3, show_default=True, help="Repeats per case, each on fresh inputs."
 )
 @options.as_json
@@ -55,6 +61,7 @@ def check(
     profile: str | None,
     most_cases: int,
     hard_case: int | None,
+    first_hard: int | None = None,
     repeats: int,
     as_json: bool,
     **planned: Any,
@@ -73,7 +80,11 @@ def check(
         chosen, numbers = [], range(hard_case, hard_case + 1)
     else:
         chosen = list(loaded.engine.cases())[:most_cases]
-        numbers = range(most_cases - len(chosen))
+        numbers = range(first_hard or 0, most_cases - len(chosen))
+        if first_hard is not None:
+            if not numbers:
+                raise BadInput(f"--from {first_hard} is beyond the {most_cases} cases", cure="raise --cases")
+            chosen = []
     with shown_progress(f"gate {loaded.engine.name}") as show:
         gates = examine_all(plan, chosen, repeats, show) if chosen else []
     with shown_progress(f"hard cases of {loaded.engine.name}") as show:

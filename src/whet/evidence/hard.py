@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from whet.errors import Cancelled
 from whet.evidence.agreement import disagreement
 from whet.evidence.gate import Plan
 from whet.evidence.record import Failure, Gate
@@ -40,15 +41,22 @@ def examine_hard(
     kinds: Counter[str] = Counter()
     if not standings:
         return list(gates), {}
-    for done, hard in enumerate(plan.engine.hard_cases(plan.seed, numbers)):
-        kinds[hard.kind] += 1
-        for standing in standings:
-            if standing.failure is None:
-                standing.checks += 1
-                standing.failure = _failure(plan, standing.variant, hard)
-        if all(standing.failure for standing in standings):
-            break
-        show(done / len(numbers), hard.kind)
+    try:
+        for done, hard in enumerate(plan.engine.hard_cases(plan.seed, numbers)):
+            for standing in standings:
+                if standing.failure is None:
+                    standing.checks += 1
+                    standing.failure = _failure(plan, standing.variant, hard)
+            kinds[hard.kind] += 1
+            if all(standing.failure for standing in standings):
+                break
+            show(done / len(numbers), f"{hard.number:,} {hard.kind}")
+    except KeyboardInterrupt:
+        red = sum(standing.failure is not None for standing in standings)
+        raise Cancelled(
+            f"interrupted after {kinds.total():,} hard cases; {red} of {len(standings)} variants were red",
+            cure=f"go on with --seed {plan.seed} --from {numbers.start + kinds.total()}",
+        ) from None
     if kinds:
         known |= {str(one.variant): _merged(known.get(str(one.variant)), one) for one in standings}
     return [known[str(variant)] for variant in plan.variants if str(variant) in known], dict(sorted(kinds.items()))
