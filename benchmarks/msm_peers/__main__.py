@@ -22,7 +22,7 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench import Bench, Row
+from bench import LOAD_PATIENCE_S, Bench, Row
 from install import HOME, install, versions
 from page import PROFILES, cells, write_page
 
@@ -38,6 +38,11 @@ def too_slow(rows: list[Row], n: int, threads: int, patience_s: float, name: str
     slowest_s = max((row["ms"][name][1] / 1e3 for row in at_largest if name in row["ms"]), default=0.0)
     if slowest_s * n / max(largest, 1) > patience_s:
         return f"over {patience_s:.0f} s to be expected: {slowest_s:.1f} s for 2^{largest.bit_length() - 1}"
+    load_s = max((row["load_ms"].get(name, 0.0) / 1e3 for row in at_largest), default=0.0)
+    if load_s * n / max(largest, 1) > LOAD_PATIENCE_S:
+        return (
+            f"over {LOAD_PATIENCE_S:.0f} s to be expected for loading: {load_s:.0f} s for 2^{largest.bit_length() - 1}"
+        )
     if any(row["notes"].get(name, "").startswith("over") for row in at_largest):
         return f"over {patience_s:.0f} s to be expected"
     return None

@@ -13,6 +13,7 @@ from typing import Any
 from install import NODE_HOME, NPM, PYTHON
 
 HERE = Path(__file__).parent
+STACK_BYTES = 1 << 30  # some keep their buckets on the stack and end with 2^18 points otherwise
 
 
 class Peer:
@@ -23,7 +24,11 @@ class Peer:
         else:
             command = [str(PYTHON), str(HERE / "peer_python.py"), name]
         self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, bufsize=0
+            ["prlimit", f"--stack={STACK_BYTES}:", *command],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
         )
         self._unread = b""
 

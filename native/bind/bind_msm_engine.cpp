@@ -83,6 +83,10 @@ class AffineEngine {
         const nb::gil_scoped_release unlocked;
         engine_.prepare(bytes_of(points), points.shape(0), montgomery);
     }
+    void fill(std::size_t first, const Rows<8>& points, bool montgomery) {
+        const nb::gil_scoped_release unlocked;
+        engine_.fill(first, bytes_of(points), points.shape(0), montgomery);
+    }
     void open(const std::string& path, bool verify) {
         const nb::gil_scoped_release unlocked;
         engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header);
@@ -119,10 +123,14 @@ class AffineEngine {
         for (std::atomic<bool>* stop : active_) *stop = true;
     }
 
-    nb::list memory_map(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
+    // Of a call with n scalars; `prepared_bytes` instead of what the engine holds where it is not negative.
+    nb::list memory_map(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
+                        std::int64_t prepared_bytes) {
         nb::list rows;
-        const msm::Plan plan = msm::make_plan(n, busy, scalar_bits, windows);
-        for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), engine_.size(), plan))
+        const std::size_t held = prepared_bytes < 0 ? engine_.held_bytes() : static_cast<std::size_t>(prepared_bytes);
+        msm::Plan plan = msm::make_plan(n, busy, scalar_bits, windows);
+        if (engine_.budget() != 0) msm::fit_batch(plan, engine_.kernel(), engine_.threads(), held, engine_.budget());
+        for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), held, plan))
             rows.append(nb::make_tuple(row.name, row.bytes));
         return rows;
     }
@@ -192,6 +200,12 @@ void bind_msm_engine(nb::module_& m) {
     nb::class_<AffineEngine>(m, "AffineEngine")
         .def(nb::init<const std::string&, unsigned>(), nb::arg("backend"), nb::arg("threads"))
         .def("prepare", &AffineEngine::prepare, nb::arg("points"), nb::arg("montgomery"))
+        .def(
+            "reserve", [](AffineEngine& self, std::size_t n) { self.engine().reserve(n); }, nb::arg("n"))
+        .def("fill", &AffineEngine::fill, nb::arg("first"), nb::arg("points"), nb::arg("montgomery"))
+        .def(
+            "set_budget", [](AffineEngine& self, std::size_t bytes) { self.engine().set_budget(bytes); },
+            nb::arg("bytes"))
         .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"))
         .def("save", &AffineEngine::save, nb::arg("path"))
         .def("run", &AffineEngine::run, nb::arg("scalars"), nb::arg("offset"), nb::arg("windows"),
@@ -199,7 +213,7 @@ void bind_msm_engine(nb::module_& m) {
         .def("cancel", &AffineEngine::cancel)
         .def("trim", [](AffineEngine& self) { self.engine().trim(); })
         .def("memory_map", &AffineEngine::memory_map, nb::arg("n"), nb::arg("busy"), nb::arg("scalar_bits"),
-             nb::arg("windows"))
+             nb::arg("windows"), nb::arg("prepared_bytes") = -1)
         .def("ledger", &AffineEngine::ledger)
         .def("peak_bytes", [](AffineEngine& self) { return self.engine().ledger().peak_bytes(); })
         .def("fail_allocation_after", [](AffineEngine& self, long count) { self.engine().ledger().fail_after(count); })

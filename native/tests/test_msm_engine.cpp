@@ -159,7 +159,7 @@ void check_memory(const Kernel& kernel) {
         engine.run(bytes_of(in.scalars), n, {}, report);
         std::size_t total = 0;
         const auto rows = engine.ledger().rows();
-        for (const MapRow& row : memory_map(kernel, 2, n, report.plan)) {
+        for (const MapRow& row : memory_map(kernel, 2, n * point_bytes, report.plan)) {
             CHECK(rows.at(row.name) == row.bytes);
             total += row.bytes;
         }

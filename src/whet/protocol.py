@@ -7,9 +7,11 @@ each repeat and asks the oracle in another process. A variant only reads `inputs
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -234,6 +236,16 @@ def parse_size(text: str, *, what: str = "size") -> int:
     if abs(value) > MAX_SIZE or (abs(value) > 1 and power > 63) or abs(value**power) > MAX_SIZE:
         raise BadInput(f"{what} {_shorten(text)} is too large", cure="stay below 2^62")
     return int(value**power)
+
+
+def parse_bytes(text: str, *, what: str = "budget") -> int:
+    """Reads 100MB, 64MiB, 1.5GB or any size without a unit. Anything else is BadInput."""
+    found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([kKMGT])(i?)B\s*", text)
+    if found is None:
+        return parse_size(text.strip().removesuffix("B"), what=what)
+    number, prefix, binary = found.groups()
+    unit = (1024 if binary else 1000) ** ("kMGT".index("k" if prefix == "K" else prefix) + 1)
+    return int(Decimal(number) * unit)
 
 
 def _shorten(text: str) -> str:

@@ -231,3 +231,23 @@ def test_every_mistake_is_explained(files, tried):
         with pytest.raises(app.click.UsageError):
             app.invoke(["msm", *arguments])
     tried("malformed inputs", len(mistakes) + 4)
+
+
+def test_a_memory_budget_changes_the_way_and_not_the_sum(files, capsys):
+    free = run_json(capsys, "--n", "3000", "--seed", "3")
+    for budget in ("1.5MB", "64MiB"):
+        assert run_json(capsys, "--n", "3000", "--seed", "3", "--memory-budget", budget)["point"] == free["point"]
+    folder, values = files
+    want = multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
+    given = ["--points", folder / "pot.ptau", "--scalars", folder / "w.wtns", "--memory-budget", "2MB"]
+    document = run_json(capsys, *given)
+    assert coordinates(document) == want and document["check"]["kind"] == "whole"
+
+
+def test_a_memory_budget_that_is_too_small_names_the_floor(whet):
+    ended = whet("msm", "--n", "3000", "--memory-budget", "100kB")
+    ended.assert_explained(ExitCode.USAGE, "100,000 bytes is too small", "give at least")
+    whet("msm", "--n", "9", "--memory-budget", "much").assert_explained(ExitCode.USAGE, "--memory-budget 'much'")
+    whet("msm", "--n", "9", "--memory-budget", "9MB", "--variant", "plain").assert_explained(
+        ExitCode.ENVIRONMENT, "takes no memory budget"
+    )

@@ -358,11 +358,18 @@ G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
 
 Engine::Engine(const Kernel& kernel, unsigned threads) : kernel_(kernel), pool_(threads) {}
 
-void Engine::prepare(const std::byte* points, std::size_t n, bool montgomery) {
+void Engine::reserve(std::size_t n) {
     if (n > max_points)
         throw EngineError(Trouble::bad_input, std::to_string(n) + " points are more than 2^22",
                           "split them over engines");
-    table_ = Table::prepare(ledger_, kernel_, pool_, points, n, montgomery);
+    table_ = Table::reserve(ledger_, kernel_, n);
+}
+
+void Engine::fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery) {
+    const std::lock_guard turn(turn_);
+    if (first > size() || n > size() - first)
+        throw EngineError(Trouble::bad_input, "points beyond those that were reserved", "reserve more");
+    table_->fill(kernel_, pool_, first, points, n, montgomery);
 }
 
 void Engine::open(const std::string& path, Verify verify) {
@@ -389,6 +396,7 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
     Run run(kernel_, pool_, *table_, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
+    keep_within_budget(report.plan);
     if (!workspace_) workspace_.reset(new Workspace(ledger_, kernel_, pool_));
     try {
         workspace_->reserve(report.plan);
@@ -399,10 +407,41 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
     return run.compute(scalars, *workspace_);
 }
 
-std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared, const Plan& plan) {
+// Blocks only grow, and two plans can want different ones: what earlier runs left is given up where both do not fit.
+void Engine::keep_within_budget(Plan& plan) {
+    if (budget_bytes_ == 0) return;
+    fit_batch(plan, kernel_, threads(), held_bytes(), budget_bytes_);
+    const std::vector<MapRow> map = memory_map(kernel_, threads(), held_bytes(), plan);
+    if (total_bytes(map) > budget_bytes_)
+        throw EngineError(Trouble::bad_input,
+                          "a memory budget of " + std::to_string(budget_bytes_) + " bytes is too small for " +
+                              std::to_string(plan.n) + " points",
+                          "give at least " + std::to_string(total_bytes(map)) + " bytes, or fewer points at a time");
+    const std::map<std::string, std::size_t> held = ledger_.rows();
+    std::size_t both = 0;
+    for (const MapRow& row : map) {
+        const auto old = held.find(row.name);
+        both += old == held.end() ? row.bytes : std::max(row.bytes, old->second);
+    }
+    if (both > budget_bytes_) workspace_.reset();
+}
+
+void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
+               std::size_t budget_bytes) {
+    while (plan.batch > 1 && total_bytes(memory_map(kernel, threads, prepared_bytes, plan)) > budget_bytes)
+        limit_batch(plan, plan.batch - 1);
+}
+
+std::size_t total_bytes(const std::vector<MapRow>& map) {
+    std::size_t sum = 0;
+    for (const MapRow& row : map) sum += row.bytes;
+    return sum;
+}
+
+std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
     const auto levels = levels_of(plan, 0, plan.batch);
     const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]});
-    return {{"prepared points", prepared * point_bytes},
+    return {{"prepared points", prepared_bytes},
             {"digits", plan.batch * plan.halves() * sizeof(std::int16_t)},
             {"list counters", lists.counters},
             {"list entries", lists.entries},

@@ -47,7 +47,14 @@ class Engine {
     // Calls from several threads take turns: each has all workers of the pool.
     Engine(const Kernel& kernel, unsigned threads);
 
-    void prepare(const std::byte* points, std::size_t n, bool montgomery);
+    void prepare(const std::byte* points, std::size_t n, bool montgomery) {
+        reserve(n);
+        fill(0, points, n, montgomery);
+    }
+    // The same in pieces: room for n points, and points first .. first + n of them. A later fill replaces earlier
+    // points.
+    void reserve(std::size_t n);
+    void fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery);
     void open(const std::string& path, Verify verify);
     void save(const std::string& path) const { table_->save(path); }
 
@@ -55,6 +62,10 @@ class Engine {
     const Kernel& kernel() const { return kernel_; }
     unsigned threads() const { return pool_.workers(); }
     bool mapped() const { return table_->mapped(); }
+    std::size_t held_bytes() const { return table_ ? table_->held_bytes() : 0; }
+    // What all blocks together may take; 0 for no limit. Fewer windows are then worked on at once.
+    void set_budget(std::size_t bytes) { budget_bytes_ = bytes; }
+    std::size_t budget() const { return budget_bytes_; }
     Ledger& ledger() { return ledger_; }
 
     // `scalars`: n of 32 bytes, little-endian. Points offset .. offset + n.
@@ -64,6 +75,7 @@ class Engine {
 
   private:
     struct Workspace;
+    void keep_within_budget(Plan& plan);
     struct WorkspaceDeleter {
         void operator()(Workspace* workspace) const;
     };
@@ -71,12 +83,17 @@ class Engine {
     const Kernel& kernel_;
     graph::Pool pool_;
     Ledger ledger_;
-    std::shared_ptr<const Table> table_;
+    std::shared_ptr<Table> table_;
+    std::size_t budget_bytes_ = 0;
     std::timed_mutex turn_;
     std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;
 };
 
 // What an engine allocates for a run of this plan, in closed form, prepared points included.
-std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared, const Plan& plan);
+std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);
+std::size_t total_bytes(const std::vector<MapRow>& map);
+// As many windows at once as the budget allows; one at least, whether that fits or not.
+void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
+               std::size_t budget_bytes);
 
 }  // namespace whet::msm

@@ -53,12 +53,14 @@ Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned w
         plan.width[w] = static_cast<u8>(plan.bits / plan.windows + (w < plan.bits % plan.windows ? 1 : 0));
     const std::size_t bytes_per_window = plan.halves() * (sizeof(u32) + sizeof(std::int16_t));
     const std::size_t fitting = bytes_per_window ? small_batch_bytes / bytes_per_window : max_windows;
-    plan.batch = static_cast<unsigned>(std::clamp<std::size_t>(fitting, windows_at_once, max_windows));
-    plan.batch = std::min(plan.batch, plan.windows);
-    // Even batches: 9 windows in batches of 5 and 4, not 8 and 1.
-    const unsigned batches = (plan.windows + plan.batch - 1) / plan.batch;
-    plan.batch = (plan.windows + batches - 1) / batches;
+    limit_batch(plan, static_cast<unsigned>(std::clamp<std::size_t>(fitting, windows_at_once, max_windows)));
     return plan;
+}
+
+void limit_batch(Plan& plan, unsigned most) {
+    most = std::min(most, plan.windows);
+    const unsigned batches = (plan.windows + most - 1) / most;
+    plan.batch = (plan.windows + batches - 1) / batches;
 }
 
 }  // namespace whet::msm

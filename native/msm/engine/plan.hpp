@@ -29,6 +29,9 @@ struct Plan {
     unsigned position(unsigned window) const;
 };
 
+// At most that many windows at once, in even batches: 9 windows as 5 and 4, not as 8 and 1.
+void limit_batch(Plan& plan, unsigned most);
+
 // scalar_bits: highest bit any scalar uses (0 .. 256). busy: how many scalars are not zero. windows: 0 chooses.
 Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
 

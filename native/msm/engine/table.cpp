@@ -21,22 +21,29 @@ bool is_zero_point(const std::byte* point) {
 
 }  // namespace
 
-std::shared_ptr<const Table> Table::prepare(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
-                                            const std::byte* points, std::size_t n, bool montgomery) {
+std::shared_ptr<Table> Table::reserve(Ledger& ledger, const Kernel& kernel, std::size_t n) {
     const std::shared_ptr<Table> table(new Table(ledger, kernel.montgomery_bits));
     table->size_ = n;
     table->block_.reserve(n * point_bytes);
-    std::byte* const data = table->block_.as<std::byte>();
-    table->data_ = data;
-    pool.parallel_for((n + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
-        const std::size_t first = task * points_per_task;
-        kernel.prepare(points + sum_bytes * first, std::min(points_per_task, n - first), montgomery,
-                       data + point_bytes * first);
-    });
-    for (std::size_t i = 0; i < n; ++i) {
-        if (is_zero_point(points + sum_bytes * i)) table->infinite_.push_back(static_cast<u32>(i));
-    }
+    table->data_ = table->block_.as<std::byte>();
     return table;
+}
+
+void Table::fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, const std::byte* points, std::size_t n,
+                 bool montgomery) {
+    std::byte* const data = block_.as<std::byte>() + point_bytes * first;
+    pool.parallel_for((n + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
+        const std::size_t begin = task * points_per_task;
+        kernel.prepare(points + sum_bytes * begin, std::min(points_per_task, n - begin), montgomery,
+                       data + point_bytes * begin);
+    });
+    std::vector<u32> found;
+    for (std::size_t i = 0; i < n; ++i) {
+        if (is_zero_point(points + sum_bytes * i)) found.push_back(static_cast<u32>(first + i));
+    }
+    const auto from = std::lower_bound(infinite_.begin(), infinite_.end(), first);
+    const auto to = std::lower_bound(from, infinite_.end(), first + n);
+    infinite_.insert(infinite_.erase(from, to), found.begin(), found.end());
 }
 
 // Between R = 2^256 and R = 2^260: times 16, or divided by it.

@@ -16,12 +16,14 @@ enum class Verify { header, everything };
 
 class Table {
   public:
-    // `points`: n of 64 bytes, as Kernel::prepare takes them.
-    static std::shared_ptr<const Table> prepare(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
-                                                const std::byte* points, std::size_t n, bool montgomery);
+    // Room for n points, which fill() then provides.
+    static std::shared_ptr<Table> reserve(Ledger& ledger, const Kernel& kernel, std::size_t n);
+    // Points first .. first + n. `points`: n of 64 bytes, as Kernel::prepare takes them. No run may be under way.
+    void fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, const std::byte* points, std::size_t n,
+              bool montgomery);
     // Maps a file that save() wrote. A file for the other Montgomery form is converted into memory instead.
-    static std::shared_ptr<const Table> open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
-                                             const std::string& path, Verify verify);
+    static std::shared_ptr<Table> open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
+                                       Verify verify);
     // Written beside the target and renamed over it: a reader never sees half a file.
     void save(const std::string& path) const;
 
@@ -34,6 +36,7 @@ class Table {
     // Indices of points at infinity, ascending. Their digits are cleared, so that kernels never meet one.
     const std::vector<u32>& infinite() const { return infinite_; }
     bool mapped() const { return mapping_ != nullptr; }
+    std::size_t held_bytes() const { return block_.bytes(); }  // of memory; a map is none
     // Throws when the file under the map is no longer as long as it was: touching it would be a bus error.
     void require_whole() const;
 

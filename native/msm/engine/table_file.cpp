@@ -139,8 +139,8 @@ void write_all(const std::string& path, int file, const void* data, std::size_t 
 
 }  // namespace
 
-std::shared_ptr<const Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool,
-                                         const std::string& path, Verify verify) {
+std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
+                                   Verify verify) {
     OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
     struct stat status{};
     if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0)

@@ -45,6 +45,7 @@ ONLY_WITH_FILES = (
 )
 @click.option("--variant", default="auto", show_default=True, help="Such as plain or pippenger:glv=true.")
 @click.option("--threads", type=click.IntRange(min=1), help="Otherwise the variant's own choice.")
+@click.option("--memory-budget", metavar="BYTES", help="At most that much memory for the sum, such as 64MB.")
 @click.option("--device", default="auto", show_default=True, help="Where to compute: auto or cpu.")
 @click.option(
     "--check-seconds",

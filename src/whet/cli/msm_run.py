@@ -47,9 +47,12 @@ def run_made_up(size: str, choices: Choices) -> Done:
     points = np.empty((n, 8), np.uint64)
     pieces = [slice(start, start + MADE_AT_ONCE) for start in range(0, n, MADE_AT_ONCE)]
     with progress("points", n) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
-        for piece, made in zip(pieces, pool.map(lambda at: inputs.points_from_logs(logs[at]), pieces), strict=True):
-            points[piece] = made
-            advance(len(made), "made")
+        try:
+            for piece, made in zip(pieces, pool.map(lambda at: inputs.points_from_logs(logs[at]), pieces), strict=True):
+                points[piece] = made
+                advance(len(made), "made")
+        finally:
+            pool.shutdown(cancel_futures=True)  # nobody waits for the rest after Ctrl-C
     summands = Summands(points, scalars, choices)
     with progress("msm"):
         timed = summands.compute()
@@ -79,7 +82,7 @@ def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
             check=choices.check_points,
         ) as points:
             source = _describe(points_path, points.format, offset, scalars) | {"section": choices.section}
-            if n > MAX_N:
+            if n > MAX_N or choices.memory_budget is not None:
                 timed, check = _sum_in_chunks(points, scalars, seed, choices)
             else:
                 with progress("read"):
@@ -117,7 +120,7 @@ def _describe(points_path: Path, points_format: str, offset: int, scalars: Scala
 
 
 def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -> tuple[Timed, Checked]:
-    """For sums beyond one engine call. The time includes reading, which happens in between; one stretch is checked."""
+    """For what one call cannot hold. The time includes reading, which happens in between; one stretch is checked."""
     started, cpu_started = time.perf_counter_ns(), time.process_time_ns()
     with progress("msm", len(points)) as advance:
         point = msm_from_files(
@@ -125,14 +128,19 @@ def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -
             scalars,
             variant=choices.variant,
             threads=choices.threads,
+            memory_budget=choices.budget_bytes(),
             progress=lambda done: advance(done, ""),
         )
     elapsed_ns, cpu_ns = time.perf_counter_ns() - started, time.process_time_ns() - cpu_started
-    start = int(np.random.default_rng(seed).integers(0, len(points) - STRETCH))
-    stretch = Summands(points.limbs(start, start + STRETCH), scalars.limbs(start, start + STRETCH), choices)
+    size = min(STRETCH, len(points))
+    start = int(np.random.default_rng(seed).integers(0, len(points) - size + 1))
+    stretch = Summands(points.limbs(start, start + size), scalars.limbs(start, start + size), choices)
+    if size == len(points):
+        timed = Timed(point, choices.variant, 0, elapsed_ns, cpu_ns)
+        return timed, recompute(timed, stretch, seed)
     timed = stretch.compute()
     checked = recompute(timed, stretch, seed)
-    text = f"summed in chunks; of points {start} to {start + STRETCH} alone (seed {seed}): {checked.text}"
+    text = f"summed in chunks; of points {start} to {start + size} alone (seed {seed}): {checked.text}"
     kind = "part" if checked.kind == "whole" else checked.kind
     return Timed(point, timed.variant, 0, elapsed_ns, cpu_ns), Checked(kind, text)
 

@@ -17,6 +17,7 @@ from whet.msm import Engine, Point
 from whet.msm.point import Endian
 from whet.msm.points.files import Check
 from whet.msm.validate import Limbs
+from whet.protocol import parse_bytes
 
 # Other ways to compute the same sum, the simplest first. The variant in use is never its own check.
 CHECKERS = ("plain", "pippenger", "pippenger:glv=true")
@@ -39,10 +40,14 @@ class Choices:
     check_points: Check
     variant: str
     threads: int | None
+    memory_budget: str | None
     device: str
     check_seconds: float
     out_path: Path | None
     out_endian: Endian
+
+    def budget_bytes(self) -> int | None:
+        return None if self.memory_budget is None else parse_bytes(self.memory_budget, what="--memory-budget")
 
     def drawn_seed(self) -> int:
         if self.seed is not None and self.seed < 0:
@@ -90,6 +95,7 @@ class Summands:
 
     def compute(self, variant: str | None = None) -> Timed:
         started = time.perf_counter_ns()
+        budgeted = variant is None or variant == self.choices.variant  # what merely checks has no budget
         with Engine(
             self.points,
             montgomery=True,
@@ -97,6 +103,7 @@ class Summands:
             variant=variant or self.choices.variant,
             threads=self.choices.threads,
             device=self.choices.device,
+            memory_budget=self.choices.budget_bytes() if budgeted else None,
         ) as engine:
             return timed_call(engine, 0, self.scalars, str(engine.variant), started)
 
@@ -151,7 +158,13 @@ class PreparedSummands:
     def compute(self, backend: str = "auto") -> Timed:
         started = time.perf_counter_ns()
         verify = self.choices.check_points != "none"
-        with Engine.open(self.path, verify=verify, backend=backend, threads=self.choices.threads) as engine:
+        with Engine.open(
+            self.path,
+            verify=verify,
+            backend=backend,
+            threads=self.choices.threads,
+            memory_budget=self.choices.budget_bytes(),
+        ) as engine:
             engine.view(self.offset, len(self.scalars))  # complains about what the file does not hold
             return timed_call(engine, self.offset, self.scalars, f"affine:backend={engine.backend}", started)
 

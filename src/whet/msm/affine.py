@@ -18,6 +18,8 @@ from whet.protocol import MemoryRow
 
 BACKENDS = ("auto", "ifma", "adx", "portable")
 OVERRIDE = "WHET_MSM_BACKEND"
+POINT_BYTES = 96  # x, y and beta x
+LONGEST_SHORT_SCALAR_BITS = 127  # longer scalars all have the same plan
 STAGES = ("scan", "digits", "sort", "buckets", "rows", "bits", "finish")
 
 
@@ -55,6 +57,18 @@ class Affine:
         made._native.open(str(path), verify)
         return made
 
+    def set_budget(self, size_bytes: int) -> None:
+        """What prepared points and calls may take together: calls work on fewer windows at once to keep to it."""
+        self._native.set_budget(size_bytes)
+
+    def reserve(self, n: int) -> None:
+        """Room for n points, which `fill` then provides."""
+        self._native.reserve(n)
+
+    def fill(self, first: int, points: Limbs) -> None:
+        """Points from `first` on, (m, 8) limbs in Montgomery form; earlier ones there are replaced."""
+        self._native.fill(first, points, True)
+
     def run(
         self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
     ) -> tuple[Limbs, Mapping[str, int]]:
@@ -82,11 +96,25 @@ class Affine:
         """Stops every call that is running or waiting; each raises Cancelled."""
         self._native.cancel()
 
-    def memory_map(self, n: int, *, scalar_bits: int = 256, busy: int | None = None) -> list[MemoryRow]:
-        """Closed-form sizes of a call with n scalars of at most scalar_bits bits, `busy` of them not zero."""
-        rows = self._native.memory_map(n, n if busy is None else busy, scalar_bits, self._windows)
+    def memory_map(
+        self, n: int, *, scalar_bits: int = 256, busy: int | None = None, prepared: int | None = None
+    ) -> list[MemoryRow]:
+        """Closed-form sizes of a call with n scalars of at most scalar_bits bits, `busy` of them not zero.
+
+        `prepared` asks about an engine that holds as many points. Where even one window at a time does not fit the
+        budget, the map is that of one.
+        """
+        prepared_bytes = -1 if prepared is None else POINT_BYTES * prepared
+        rows = self._native.memory_map(n, n if busy is None else busy, scalar_bits, self._windows, prepared_bytes)
         lifetime = {"prepared points": "engine"}
         return [MemoryRow(name, size, lifetime.get(name, "run")) for name, size in rows]
+
+    def most_bytes(self, n: int, *, prepared: int | None = None) -> int:
+        """The sum of the map for whichever n scalars take the most."""
+        return max(
+            sum(row.size_bytes for row in self.memory_map(n, scalar_bits=bits, prepared=prepared))
+            for bits in range(1, LONGEST_SHORT_SCALAR_BITS + 1)
+        )
 
     def ledger(self) -> dict[str, int]:
         """What is allocated now, by name."""

@@ -13,6 +13,7 @@ from typing import Self
 
 from whet.errors import BadInput, Unsupported
 from whet.msm.affine import Affine, Event, Progress
+from whet.msm.budget import GivenPoints, RecordSource, limit, prepare_within
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
@@ -30,6 +31,7 @@ def msm(
     variant: str = "auto",
     backend: str = "auto",
     threads: int | None = None,
+    memory_budget: int | None = None,
     cancel: Event | None = None,
     progress: Progress | None = None,
 ) -> Point:
@@ -47,6 +49,7 @@ def msm(
         variant=variant,
         backend=backend,
         threads=threads,
+        memory_budget=memory_budget,
     ) as engine:
         return engine.compute(plain, cancel=cancel, progress=progress)
 
@@ -56,6 +59,10 @@ class Engine:
 
     `backend` (ifma, adx, portable) forces the kernel of the fast variant. A call takes `cancel`, anything with
     `is_set()` such as threading.Event, and `progress`, which is called with the share done now and then.
+
+    `memory_budget` bounds the bytes that the engine allocates, prepared points included. Where these alone would be too
+    many, the engine keeps a reference to `points` and reads them again in each call, piece by piece: leave them alone
+    while it is open. `memory_map()` says what the budget was spent on.
     """
 
     def __init__(
@@ -69,6 +76,7 @@ class Engine:
         backend: str = "auto",
         threads: int | None = None,
         device: str = "auto",
+        memory_budget: int | None = None,
     ) -> None:
         if device not in ("auto", "cpu"):
             raise Unsupported(f"msm has no device {device!r}", cure="devices: auto, cpu")
@@ -77,6 +85,10 @@ class Engine:
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
         chosen = choose(variant)
+        if memory_budget is not None:
+            given = GivenPoints(points, endian=endian, montgomery=montgomery, check=check)
+            self._adopt(chosen, prepare_within(memory_budget, chosen, given, threads), len(given))
+            return
         limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
         self._adopt(chosen, prepare(chosen, limbs, threads), len(limbs))
 
@@ -87,14 +99,36 @@ class Engine:
         self._closing = threading.Lock()
 
     @classmethod
-    def open(cls, path: str | Path, *, verify: bool = True, backend: str = "auto", threads: int | None = None) -> Self:
+    def streaming(
+        cls, source: RecordSource, *, memory_budget: int, variant: str = "auto", threads: int | None = None
+    ) -> Self:
+        """Over points that are read when they are needed, such as those of a file, within that many bytes."""
+        engine = cls.__new__(cls)
+        chosen = choose(variant)
+        engine._adopt(chosen, prepare_within(memory_budget, chosen, source, threads), len(source))
+        return engine
+
+    @classmethod
+    def open(
+        cls,
+        path: str | Path,
+        *,
+        verify: bool = True,
+        backend: str = "auto",
+        threads: int | None = None,
+        memory_budget: int | None = None,
+    ) -> Self:
         """Maps a file that `save` wrote. `verify=False` skips its checksum and touches nothing but the header.
+
+        Mapped points do not count towards the memory budget: the system drops their pages when it needs them.
 
         The length is checked here and before each call. A file that another process cuts short in the middle of a call
         ends this process with SIGBUS, as with every map: replace such files by renaming, never in place.
         """
         engine = cls.__new__(cls)
         native = Affine.opened(Path(path), verify=verify, backend=backend, threads=threads)
+        if memory_budget is not None:
+            limit(native, memory_budget)
         engine._adopt(choose(f"affine:backend={backend}"), AffineSums(native), len(native))
         return engine
 
@@ -112,18 +146,18 @@ class Engine:
 
     def ledger(self) -> Mapping[str, int]:
         """What the engine holds now, by name, in bytes."""
-        return self._affine().ledger()
+        return self._affine().native.ledger()
 
     @property
     def backend(self) -> str:
         """The kernel in use: ifma, adx or portable."""
-        return self._affine().backend
+        return self._affine().native.backend
 
-    def _affine(self) -> Affine:
+    def _affine(self) -> AffineSums:
         prepared = self._open()
         if not isinstance(prepared, AffineSums):
             raise Unsupported(f"variant {self.variant} cannot do that", cure='make the engine with variant="affine"')
-        return prepared.native
+        return prepared
 
     def _open(self) -> Prepared:
         prepared = self._prepared

@@ -34,18 +34,31 @@ _DEFECTS = (
 
 
 def read_points(
-    points: PointsLike, *, endian: Endian = "little", montgomery: bool = False, check: bool = True
+    points: PointsLike, *, endian: Endian = "little", montgomery: bool = False, check: bool = True, first: int = 0
 ) -> Limbs:
-    """(n, 8) limbs in Montgomery form. `check=False` leaves out the curve equation, not the range of coordinates."""
+    """(n, 8) limbs in Montgomery form. `check=False` leaves out the curve equation, not the range of coordinates.
+
+    `first` is what the caller calls point 0 of these: complaints count from there.
+    """
     try:
-        raw = _limbs(points, "points", POINT_BYTES, endian, _point_bytes)
+        raw = _limbs(points, "points", POINT_BYTES, endian, lambda given: _point_bytes(given, first))
     except BadInput as defect:
-        if defect.index:  # a point off the curve before it is the first bad one
-            read_points(_first(points, defect.index, POINT_BYTES), endian=endian, montgomery=montgomery, check=check)
+        if defect.index is not None and defect.index > first:  # a point off the curve before it is the first bad one
+            before = _first(points, defect.index - first, POINT_BYTES)
+            read_points(before, endian=endian, montgomery=montgomery, check=check, first=first)
         raise
     limbs, index, reason = curve.read_points(raw, montgomery, check)
-    refuse_defect(index, reason)
+    refuse_defect(first + index, reason)
     return limbs  # type: ignore[no-any-return]
+
+
+def point_rows(points: PointsLike) -> npt.NDArray[Any] | Sequence[Point | tuple[int, int] | None]:
+    """The same points as something that can be cut by index, without a copy."""
+    if isinstance(points, np.ndarray):
+        return _byte_array(points, "points", POINT_BYTES) if points.ndim == 1 else points
+    if isinstance(points, (bytes, bytearray, memoryview)):
+        return _byte_array(np.frombuffer(points, np.uint8), "points", POINT_BYTES)
+    return points
 
 
 def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
@@ -153,8 +166,8 @@ def _swap(data: npt.NDArray[np.uint8], width: int, endian: str) -> Limbs:
     return np.require(np.ascontiguousarray(data).view(np.uint64), requirements=["C", "A"])
 
 
-def _point_bytes(points: Sequence[Any]) -> bytes:
-    return b"".join(_encode_point(index, point) for index, point in enumerate(points))
+def _point_bytes(points: Sequence[Any], first: int) -> bytes:
+    return b"".join(_encode_point(index, point) for index, point in enumerate(points, first))
 
 
 def _encode_point(index: int, point: Any) -> bytes:

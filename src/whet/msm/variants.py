@@ -8,13 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Protocol
 
 from whet._native import msm as native
 from whet.errors import Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
 from whet.msm.validate import Limbs
-from whet.protocol import Knob, KnobValue, Variant, VariantSpec, choose_variant
+from whet.protocol import Knob, KnobValue, MemoryRow, Variant, VariantSpec, choose_variant
 
 
 @dataclass(frozen=True)
@@ -85,6 +86,15 @@ class AffineSums:
         limbs, work = self.native.run(scalars, offset, cancel=cancel, progress=progress)
         self.last_work = work
         return Answer(limbs, work)
+
+    def save(self, path: Path) -> None:
+        self.native.save(path)
+
+    def cancel(self) -> None:
+        self.native.cancel()
+
+    def memory_map(self, n: int, *, scalar_bits: int) -> list[MemoryRow]:
+        return self.native.memory_map(n, scalar_bits=scalar_bits)
 
     def close(self) -> None:
         self.native.trim()

@@ -33,10 +33,15 @@ class Srs(RecordFile):
     def _to_canonical(limbs: Limbs) -> Limbs:
         return curve.write_points(limbs)  # type: ignore[no-any-return]
 
-    def prepare(self, *, variant: str = "auto", threads: int | None = None) -> Engine:
-        """The engine of these points, made once; later calls return the same one. Closed with the file."""
+    def prepare(self, *, variant: str = "auto", threads: int | None = None, memory_budget: int | None = None) -> Engine:
+        """The engine of these points, made once; later calls return the same one. Closed with the file.
+
+        Within a memory budget that the prepared points would break, each commitment reads the file again, in pieces.
+        """
         with self._preparing:
-            if self._engine is None:
+            if self._engine is None and memory_budget is not None:
+                self._engine = Engine.streaming(self, memory_budget=memory_budget, variant=variant, threads=threads)
+            elif self._engine is None:
                 # The reader has checked the points as far as was asked for.
                 self._engine = Engine(self.limbs(), montgomery=True, check=False, variant=variant, threads=threads)
             return self._engine

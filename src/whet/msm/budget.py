@@ -1,0 +1,222 @@
+"""The fast engine within a memory budget: as many points at a time as fit, and as many windows of those.
+
+Where the prepared points (96 bytes each) and the work of a call fit together, the points stay. Where they do not, every
+call reads them again from where they are (the caller's array, a file), piece by piece, prepares each piece in the same
+place and adds up the sums of the pieces. Within a piece the native engine takes fewer windows at once if it must.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from threading import Lock
+from typing import Any, Protocol
+
+import numpy as np
+
+from whet._native import msm as native
+from whet.errors import BadInput, Cancelled, Unsupported
+from whet.msm.affine import Affine, Event, Progress
+from whet.msm.point import Endian
+from whet.msm.validate import Limbs, PointsLike, point_rows, read_points
+from whet.msm.variants import AffineSums, Answer
+from whet.protocol import MemoryRow, Variant
+
+READ_AT_ONCE = 1 << 13
+# A point being read: as it lies in a file, converted, and collected. The tests hold the reader to it.
+READING_BYTES = 3 * 64
+SCALAR_BYTES = 32
+LEAST_PIECE = 1 << 10
+SETTINGS = ("windows", "windows_at_once", "window_bits", "scalar_bits", "glv")
+
+
+class RecordSource(Protocol):
+    """Points in Montgomery form or plain scalars that are made when asked for, such as those of a file."""
+
+    def __len__(self) -> int: ...
+
+    def limbs(self, start: int = 0, stop: int | None = None) -> Limbs: ...
+
+
+class GivenPoints:
+    """What the caller has, read where it lies. It must not change while an engine uses it."""
+
+    def __init__(self, points: PointsLike, *, endian: Endian, montgomery: bool, check: bool) -> None:
+        self._rows: Any = point_rows(points)
+        self._endian: Endian = endian
+        self._montgomery = montgomery
+        self.check = check
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def limbs(self, start: int = 0, stop: int | None = None) -> Limbs:
+        return read_points(
+            self._rows[start:stop], endian=self._endian, montgomery=self._montgomery, check=self.check, first=start
+        )
+
+
+class BudgetedSums(AffineSums):
+    """Sums over `source` that allocate no more than `budget_bytes`; `scalars_too` counts scalars that are read as well.
+
+    Calls take turns. The budget holds whatever the scalars are.
+    """
+
+    def __init__(
+        self,
+        source: RecordSource,
+        budget_bytes: int,
+        *,
+        backend: str = "auto",
+        threads: int | None = None,
+        windows: int = 0,
+        scalars_too: bool = False,
+    ) -> None:
+        self._source = source
+        self._scalar_bytes = SCALAR_BYTES if scalars_too else 0
+        self._turn = Lock()
+        self._cancellations = 0
+        super().__init__(Affine(backend, threads, windows))
+        self.piece = self._largest_piece(len(source), budget_bytes)
+        self.native.set_budget(budget_bytes - self._reading_bytes(self.piece))
+        self.native.reserve(self.piece)
+        if self.resident:
+            self._fill(0, len(source))
+        else:
+            for start in range(0, len(source), READ_AT_ONCE):
+                source.limbs(start, min(start + READ_AT_ONCE, len(source)))
+        if isinstance(source, GivenPoints):
+            source.check = False  # every point has been seen once
+
+    @property
+    def resident(self) -> bool:
+        """Whether the points stay prepared."""
+        return self.piece == len(self._source)
+
+    def _reading_bytes(self, piece: int) -> int:
+        return READING_BYTES * min(piece, READ_AT_ONCE) + self._scalar_bytes * piece
+
+    def _largest_piece(self, n: int, budget_bytes: int) -> int:
+        def need(piece: int, budget_bytes: int) -> int:
+            reading = self._reading_bytes(piece)
+            self.native.set_budget(max(1, budget_bytes - reading))
+            return reading + self.native.most_bytes(piece, prepared=piece)
+
+        pieces = max(1, math.ceil(n / int(native.max_points)))
+        while True:
+            piece = math.ceil(n / pieces)
+            if need(piece, budget_bytes) <= budget_bytes:
+                return piece
+            if piece <= LEAST_PIECE:
+                raise too_small(budget_bytes, n, need(piece, 0))
+            pieces = max(pieces + 1, min(pieces * 5 // 4, math.ceil(n / LEAST_PIECE)))
+
+    def compute(
+        self,
+        scalars: Limbs | RecordSource,
+        offset: int,
+        *,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> Answer:
+        seen = self._cancellations
+
+        def stop_if_cancelled() -> None:
+            if self._cancellations != seen or (cancel is not None and cancel.is_set()):
+                raise Cancelled("the computation was cancelled", cure="start it again")
+
+        if self.resident:
+            return super().compute(_cut(scalars, 0, len(scalars)), offset, cancel=cancel, progress=progress)
+        while not self._turn.acquire(timeout=0.02):
+            stop_if_cancelled()
+        try:
+            sums, work = [], dict[str, int]()
+            for start in range(0, len(scalars), self.piece):
+                stop = min(start + self.piece, len(scalars))
+                stop_if_cancelled()
+                self._fill(offset + start, offset + stop)
+                stop_if_cancelled()
+                share = _share(progress, start / len(scalars), (stop - start) / len(scalars))
+                limbs, done = self.native.run(_cut(scalars, start, stop), 0, cancel=cancel, progress=share)
+                sums.append(limbs)
+                work = _added(work, done)
+            self.last_work = work
+            return Answer(_sum(sums), work)
+        finally:
+            self._turn.release()
+
+    def _fill(self, first: int, last: int) -> None:
+        for start in range(first, last, READ_AT_ONCE):
+            self.native.fill(start - first, self._source.limbs(start, min(start + READ_AT_ONCE, last)))
+
+    def cancel(self) -> None:
+        self._cancellations += 1
+        super().cancel()
+
+    def save(self, path: Any) -> None:
+        if not self.resident:
+            raise Unsupported("the prepared points do not fit the memory budget", cure="save them without a budget")
+        super().save(path)
+
+    def memory_map(self, n: int, *, scalar_bits: int) -> list[MemoryRow]:
+        """As without a budget, and what reading a piece takes while the rest is there."""
+        rows = super().memory_map(min(n, self.piece), scalar_bits=scalar_bits)
+        return [*rows, MemoryRow("records being read", self._reading_bytes(self.piece), "read")]
+
+
+def prepare_within(
+    memory_budget: int, variant: Variant, source: RecordSource, threads: int | None, *, scalars_too: bool = False
+) -> BudgetedSums:
+    """The variant over `source` within that many bytes. Only the fast engine can."""
+    if variant.name != "affine":
+        raise Unsupported(f"variant {variant} takes no memory budget", cure='use variant="affine", or no budget')
+    if memory_budget < 1:
+        raise BadInput(f"a memory budget of {memory_budget} bytes", cure="give a number of bytes above 0")
+    knobs = variant.knobs
+    return BudgetedSums(
+        source,
+        memory_budget,
+        backend=str(knobs.get("backend", "auto")),
+        threads=threads or int(knobs.get("threads", 0)) or None,
+        windows=int(knobs.get("windows", 0)),
+        scalars_too=scalars_too,
+    )
+
+
+def limit(engine: Affine, budget_bytes: int) -> None:
+    """Holds an engine whose points are there already to a budget."""
+    engine.set_budget(max(1, budget_bytes))
+    least_bytes = engine.most_bytes(len(engine))
+    if least_bytes > budget_bytes:
+        raise too_small(budget_bytes, len(engine), least_bytes)
+
+
+def too_small(budget_bytes: int, n: int, least_bytes: int) -> BadInput:
+    return BadInput(
+        f"a memory budget of {budget_bytes:,} bytes is too small for sums over {n:,} points",
+        cure=f"give at least {least_bytes:,} bytes, or fewer threads",
+    )
+
+
+def _cut(scalars: Limbs | RecordSource, start: int, stop: int) -> Limbs:
+    return scalars[start:stop] if isinstance(scalars, np.ndarray) else scalars.limbs(start, stop)
+
+
+def _share(progress: Progress | None, base: float, span: float) -> Progress | None:
+    return None if progress is None else lambda done: progress(base + span * done)
+
+
+def _added(work: Mapping[str, int], more: Mapping[str, int]) -> dict[str, int]:
+    """Counters add up; settings are those of the last piece."""
+    added = {name: (0 if name in SETTINGS else work.get(name, 0)) + value for name, value in more.items()}
+    return {**added, "pieces": work.get("pieces", 0) + 1}
+
+
+def _sum(sums: list[Limbs]) -> Limbs:
+    """Of canonical points, by the reference: one addition each."""
+    if not sums:
+        return np.zeros(8, np.uint64)
+    ones = np.zeros((len(sums), 4), np.uint64)
+    ones[:, 0] = 1
+    limbs, _ = native.plain(read_points(np.stack(sums), check=False), ones)
+    return limbs.reshape(8)  # type: ignore[no-any-return]
