@@ -1,0 +1,72 @@
+"""The engines' own programs under Dawn and in Chromium: sums equal to the bit, layers within their bound."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from gpu_decode import close_to
+from msm_on_gpu import Subject
+from replay import recorded
+
+from whet.decode import Schedule
+from whet.decode.cases import random_trial
+from whet.gpu.device import POISON
+from whet.gpu.portable import run_here
+from whet.msm.webgpu.finish import finish, upload_points, upload_scalars
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.plan import build
+
+pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
+
+
+def msm_request(profile, n, **knobs):
+    subject = Subject.of(profile, n)
+    plan = build(n, Choice(**knobs))
+    x, y = upload_points(subject.points)
+    scalars = upload_scalars(subject.limbs, geometry=plan.geometry)
+    return subject, plan, {"points_x": x, "points_y": y, "scalars": scalars}
+
+
+def same_sum(device, run, subject, plan, inputs):
+    """Equal to the bit to what this process computes, right by the oracle, and real work was done."""
+    there = run(plan.program, inputs, ["result"], time_limit_s=500)
+    result = there.outputs["result"]
+    assert finish(plan.geometry, result)[0].tobytes() == subject.expected
+    assert plan.counters(result)["accumulated"] > 0
+    here = run_here(device, plan.program, inputs, ["result"])
+    assert np.array_equal(result, here.outputs["result"])
+    assert [name for name, _ in there.passes] == [name for name, _ in here.passes]
+
+
+def test_sums_under_dawn_are_equal_to_the_bit(device, dawn, tried):
+    """The second has two batches, a tiny thread count and equal scalars: every stage with collisions and splits."""
+    same_sum(device, dawn, *msm_request("random", 1024))
+    same_sum(device, dawn, *msm_request("E", 300, batches=2, threads=64))
+    tried("sums elsewhere equal to the bit", 2)
+
+
+def test_a_sum_in_chromium_is_equal_to_the_bit(device, browser, tried):
+    same_sum(device, browser.run, *msm_request("random", 100, threads=64))
+    tried("sums elsewhere equal to the bit")
+
+
+@pytest.mark.parametrize(("elsewhere", "seed"), [("dawn", 3), ("dawn", 6), ("chromium", 3)], indirect=["elsewhere"])
+def test_decode_steps_elsewhere(device, elsewhere, seed, tried):
+    """To the bit on the same driver; on another one floats may round otherwise, within the layer's own bound."""
+    trial = random_trial(seed)
+    layer = trial.layer(device=device)
+    with recorded(device) as submissions:
+        trial.run(layer, Schedule(wo_split=2))
+    step = submissions[-1]
+    results = next(name for name in step.contents if name.endswith("results"))
+    want = device.read(device._buffers[results])
+    outcome = elsewhere(step.program, step.contents, [results], time_limit_s=500)
+    layer.close()
+    got = outcome.outputs[results]
+    assert np.array_equal(got == POISON, want == POISON)
+    written = want != POISON
+    assert written.sum() >= trial.shape.hidden
+    if "llvmpipe" in outcome.adapter["device"] and "llvmpipe" in device.info.name:
+        assert np.array_equal(got, want)
+    assert close_to(got[written].view(np.float32), want[written].view(np.float32))
+    tried("decode steps elsewhere")
