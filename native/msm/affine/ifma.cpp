@@ -40,6 +40,8 @@ struct alignas(64) Scratch {
 constexpr u32 idle_entries[lanes] = {padding_entry, padding_entry, padding_entry, padding_entry,
                                      padding_entry, padding_entry, padding_entry, padding_entry};
 
+constexpr u32 nothing_to_fetch[lanes] = {};  // the first point over and over
+
 struct Addresses {
     const std::byte* at[lanes];
 };
@@ -100,9 +102,21 @@ WHET_INLINE Lanes below_limit(Lanes a, const u64& limit, const Limbs52& multiple
     return tidy(a);
 }
 
+void prefetch_points(const Chunk& chunk, const u32* entries) {
+    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) {
+        __builtin_prefetch(chunk.table + x_offset(entries[i]), 0, 2);
+        __builtin_prefetch(chunk.table + y_offset(entries[i]), 0, 2);
+    }
+}
+
+// The first points of all lists, while those of the round after are fetched.
 void load_first_points(const Chunk& chunk, Scratch& s) {
+    constexpr std::size_t ahead = 4;
     for (std::size_t g = 0; g < chunk.group_count; ++g) {
         const u32* entries = chunk.entries + chunk.groups[g].first;
+        if (g + 2 * ahead < chunk.group_count) __builtin_prefetch(chunk.entries + chunk.groups[g + 2 * ahead].first);
+        if (g + ahead < chunk.group_count) prefetch_points(chunk, chunk.entries + chunk.groups[g + ahead].first);
+        if (chunk.groups[g].rounds > 1) prefetch_points(chunk, entries + lanes);
         const SafeEntries safe(entries);
         s.infinite[g] = static_cast<LaneMask>(~active_lanes(entries));
         s.sum[g].x = gather_x(chunk.table, safe.entry);
@@ -132,13 +146,20 @@ WHET_INLINE Lanes denominator_of(const Chunk& chunk, Scratch& s, std::size_t g) 
     return x_difference(gather_x(chunk.table, s.next[g]), s.sum[g].x);
 }
 
+// Four chains of products: group g belongs to chain g % 4. Two chains advance side by side, and the next two do not
+// wait for them, so the latency of a product is hidden.
 struct Products {
-    Lanes even, odd;  // one chain over the even groups, one over the odd: independent, so their latencies overlap
+    Lanes chain[4];
+    static Products ones() {
+        const Lanes one = all_lanes(constants52.one);
+        return {{one, one, one, one}};
+    }
+    Lanes* pair_of(std::size_t even_group) { return chain + even_group % 4; }
 };
 
 // Products of all denominators, and the prefixes on the way. 1 product per addition.
 Products multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups) {
-    Products run = {all_lanes(constants52.one), all_lanes(constants52.one)};
+    Products run = Products::ones();
     constexpr std::size_t ahead = 4;
     for (std::size_t g = 0; g < groups; g += 2) {
         if (g + ahead + 1 < groups) {
@@ -148,12 +169,13 @@ Products multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups) {
                     __builtin_prefetch(chunk.table + x_offset(entries[i]));
             }
         }
-        s.prefix[g] = run.even;
-        s.prefix[g + 1] = run.odd;
+        Lanes* const own = run.pair_of(g);
+        s.prefix[g] = own[0];
+        s.prefix[g + 1] = own[1];
         const Lanes even = denominator_of(chunk, s, g), odd = denominator_of(chunk, s, g + 1);
         s.denominator[g] = even;
         s.denominator[g + 1] = odd;
-        product_pair(run.even, run.even, even, run.odd, run.odd, odd);
+        product_pair(own[0], own[0], even, own[1], own[1], odd);
     }
     return run;
 }
@@ -167,7 +189,7 @@ LaneMask is_multiple_of_p(const Lanes& tidy_value) {  // of a value below 5 p
 // A product is zero: some sum met its own x. Puts a usable denominator there and multiplies up again.
 __attribute__((noinline)) Products resolve_zeros(const Chunk& chunk, Scratch& s, std::size_t groups, Counts& counts) {
     ++counts.slow_passes;
-    Products run = {all_lanes(constants52.one), all_lanes(constants52.one)};
+    Products run = Products::ones();
     for (std::size_t g = 0; g < groups; ++g) {
         Exceptions& e = s.exceptions[g];
         const LaneMask zero = is_multiple_of_p(masked(s.denominator[g])) & static_cast<LaneMask>(~(e.hold | e.copy));
@@ -185,7 +207,7 @@ __attribute__((noinline)) Products resolve_zeros(const Chunk& chunk, Scratch& s,
             counts.doublings += static_cast<u64>(__builtin_popcount(e.twice));
             counts.cancellations += static_cast<u64>(__builtin_popcount(e.vanish));
         }
-        Lanes& chain = g % 2 == 0 ? run.even : run.odd;
+        Lanes& chain = run.chain[g % 4];
         s.prefix[g] = chain;
         chain = product(chain, s.denominator[g]);
     }
@@ -200,9 +222,10 @@ WHET_INLINE Lanes rotate_lanes(const Lanes& a, int by) {
     return r;
 }
 
-// The inverses of both chains' products with one modular inversion: products over 8 lanes and 2 chains by a butterfly.
+// The inverses of all chains' products with one modular inversion: products over 8 lanes and 4 chains by a butterfly.
 Products invert(const Products& run) {
-    const Lanes both = product(run.even, run.odd);
+    const Lanes even = product(run.chain[0], run.chain[1]), odd = product(run.chain[2], run.chain[3]);
+    const Lanes both = product(even, odd);
     const Lanes pairs = product(both, rotate_lanes(both, 4));
     const Lanes quads = product(pairs, rotate_lanes(pairs, 2));
     const Lanes all = product(quads, rotate_lanes(quads, 1));
@@ -217,7 +240,9 @@ Products invert(const Products& run) {
     const Lanes over_quads = product(one_over_all, rotate_lanes(quads, 1));
     const Lanes over_pairs = product(over_quads, rotate_lanes(pairs, 2));
     const Lanes over_both = product(over_pairs, rotate_lanes(both, 4));
-    return {product(over_both, run.odd), product(over_both, run.even)};
+    const Lanes over_even = product(over_both, odd), over_odd = product(over_both, even);
+    return {{product(over_even, run.chain[1]), product(over_even, run.chain[0]), product(over_odd, run.chain[3]),
+             product(over_odd, run.chain[2])}};
 }
 
 // One group with exceptional lanes, from the inverse of its denominator.
@@ -242,16 +267,49 @@ __attribute__((noinline)) void add_exceptional(const Chunk& chunk, Scratch& s, s
     s.infinite[g] = static_cast<LaneMask>((s.infinite[g] & ~e.copy) | e.vanish);
 }
 
-WHET_INLINE void prefetch_next(const Chunk& chunk, const u32* entries) {
-    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) {
-        __builtin_prefetch(chunk.table + x_offset(entries[i]), 0, 2);
-        __builtin_prefetch(chunk.table + y_offset(entries[i]), 0, 2);
+// The points that both groups of a pair add in the next round, fetched into L2 a few at a time: there are a dozen fill
+// buffers, and a burst of requests would hold up the loads of this round.
+class NextPoints {
+  public:
+    NextPoints(const Chunk& chunk, const u32* a, const u32* b) : table_(chunk.table), entries_{a, b} {}
+    template <std::size_t first, std::size_t last>
+    WHET_INLINE void prefetch() const {
+        WHET_UNROLL for (std::size_t i = first; i < last; ++i) {
+            const u32 entry = entries_[i / lanes][i % lanes];
+            __builtin_prefetch(table_ + x_offset(entry), 0, 2);
+            __builtin_prefetch(table_ + y_offset(entry), 0, 2);
+        }
     }
+    WHET_INLINE void prefetch_entries_after() const {
+        __builtin_prefetch(entries_[0] + 2 * lanes, 0, 2);
+        __builtin_prefetch(entries_[1] + 2 * lanes, 0, 2);
+    }
+
+  private:
+    const std::byte* table_;
+    const u32* entries_[2];
+};
+
+// The inverses of the denominators of a pair of groups.
+struct Inverses {
+    Lanes a, b;
+};
+WHET_INLINE Inverses own_inverses(const Scratch& s, Products& inverse, std::size_t g) {
+    const Lanes* const chain = inverse.pair_of(g);
+    Inverses own;
+    product_pair(own.a, chain[0], s.prefix[g], own.b, chain[1], s.prefix[g + 1]);
+    return own;
+}
+WHET_INLINE void step_down(const Scratch& s, Products& inverse, std::size_t g) {
+    Lanes* const chain = inverse.pair_of(g);
+    product_pair(chain[0], chain[0], s.denominator[g], chain[1], chain[1], s.denominator[g + 1]);
 }
 
-// Both groups of a pair by the plain formulas. 5 products per addition with the two of the caller.
-WHET_INLINE void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, const Lanes& inverse_a,
-                                const Lanes& inverse_b) {
+// Both groups of a pair by the plain formulas. 5 products per addition. Products that need each other's results are
+// kept two apart: between them stand the step of the chains and the inverses of the pair that comes next, which are
+// returned.
+WHET_INLINE Inverses add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, const Inverses& own,
+                                    Products& inverse, const NextPoints& upcoming) {
     Sum &a = s.sum[g], &b = s.sum[g + 1];
     // dy = (3 p - y1) + (y2 or p - y2): in (0.75 p, 4 p).
     const Lanes a_less_y = minus(all_lanes(constants52.p[3]), a.y);
@@ -259,7 +317,10 @@ WHET_INLINE void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, c
     const Lanes a_dy = carried(plus(a_less_y, gather_signed_y(chunk.table, s.next[g])));
     const Lanes b_dy = carried(plus(b_less_y, gather_signed_y(chunk.table, s.next[g + 1])));
     Lanes a_slope, b_slope;
-    product_pair(a_slope, a_dy, inverse_a, b_slope, b_dy, inverse_b);
+    product_pair(a_slope, a_dy, own.a, b_slope, b_dy, own.b);
+    upcoming.prefetch<0, 3>();
+    step_down(s, inverse, g);
+    upcoming.prefetch<3, 6>();
     // x3 = slope^2 + 5 p - x1 - x2 in (0.5 p, 6.1 p), with x2 = dx + x1 - 4 p; then below 3.5 p.
     const auto x_offset_of = [&](const Sum& sum, const Lanes& dx) {
         return minus(minus(all_lanes(constants52.nine_p), plus(sum.x, sum.x)), masked(dx));
@@ -267,6 +328,9 @@ WHET_INLINE void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, c
     const Lanes a_offset = x_offset_of(a, s.denominator[g]), b_offset = x_offset_of(b, s.denominator[g + 1]);
     Lanes a_x, b_x;
     product_columns_pair(a_x, a_slope, a_slope, &a_offset, b_x, b_slope, b_slope, &b_offset);
+    upcoming.prefetch<6, 9>();
+    const Inverses next = own_inverses(s, inverse, g < 2 ? 0 : g - 2);
+    upcoming.prefetch<9, 12>();
     a_x = below_limit(a_x, constants52.x_limit, constants52.p[3]);
     b_x = below_limit(b_x, constants52.x_limit, constants52.p[3]);
     // y3 = slope (x1 - x3) + 3 p - y1 in (0.75 p, 4.2 p); then below 2.25 p.
@@ -276,28 +340,30 @@ WHET_INLINE void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, c
     b.x = b_x;
     Lanes a_y, b_y;
     product_columns_pair(a_y, a_slope, a_run, &a_less_y, b_y, b_slope, b_run, &b_less_y);
+    upcoming.prefetch<12, 16>();
     a.y = below_limit(a_y, constants52.y_limit, constants52.p[2]);
     b.y = below_limit(b_y, constants52.y_limit, constants52.p[2]);
+    return next;
 }
 
 void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t next_groups, Products inverse) {
+    Inverses own = own_inverses(s, inverse, groups - 2);
     for (std::size_t g = groups; g > 0;) {
         g -= 2;
-        Lanes inverse_a, inverse_b;
-        product_pair(inverse_a, inverse.even, s.prefix[g], inverse_b, inverse.odd, s.prefix[g + 1]);
-        product_pair(inverse.even, inverse.even, s.denominator[g], inverse.odd, inverse.odd, s.denominator[g + 1]);
         if (s.exceptions[g].any() || s.exceptions[g + 1].any()) [[unlikely]] {
-            add_exceptional(chunk, s, g, inverse_a);
-            add_exceptional(chunk, s, g + 1, inverse_b);
+            add_exceptional(chunk, s, g, own.a);
+            add_exceptional(chunk, s, g + 1, own.b);
+            step_down(s, inverse, g);
+            own = own_inverses(s, inverse, g < 2 ? 0 : g - 2);
         } else {
-            add_plain_pair(chunk, s, g, inverse_a, inverse_b);
+            const bool more = g + 1 < next_groups;
+            const NextPoints upcoming(chunk, more ? s.next[g] + lanes : nothing_to_fetch,
+                                      more ? s.next[g + 1] + lanes : nothing_to_fetch);
+            upcoming.prefetch_entries_after();
+            own = add_plain_pair(chunk, s, g, own, inverse, upcoming);
         }
         s.next[g] += lanes;
         if (g + 1 < chunk.group_count) s.next[g + 1] += lanes;
-        if (g + 1 < next_groups) {
-            prefetch_next(chunk, s.next[g]);
-            prefetch_next(chunk, s.next[g + 1]);
-        }
     }
 }
 
@@ -324,7 +390,7 @@ bool has_zero(const Products& run) {
         const Lanes value = masked(a);
         return equals(value, constants52.p[0]) | equals(value, constants52.p[1]);
     };
-    return (zero(run.even) | zero(run.odd)) != 0;
+    return (zero(run.chain[0]) | zero(run.chain[1]) | zero(run.chain[2]) | zero(run.chain[3])) != 0;
 }
 
 void sum_lists(const Chunk& chunk, Counts& counts) {
