@@ -121,7 +121,7 @@ Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted)
                 }
                 spec.dependencies = before;
             }
-            status = runtime.submit(spec, ids[i]);
+            status = runtime.submit(spec, ids[i], true);
             for (std::size_t a = 0; a < count; ++a) {
                 if (tensors[a].direction != Direction::out) continue;
                 const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
@@ -129,6 +129,7 @@ Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted)
             }
         }
     }
+    if (Status told = runtime.flush(); status.ok()) status = std::move(told);
     while (runtime.scope_depth() > depth) {
         Status ended = runtime.scope_end();
         if (status.ok()) status = std::move(ended);

@@ -57,12 +57,7 @@ bool as_box(const Region& region, const std::uint64_t* strides, int dims, Box& b
 
 }  // namespace
 
-Overlap overlap(const Region& first, const Region& second) {
-    if (first.begin >= second.end || second.begin >= first.end) return Overlap::none;
-    if (!first.view) {
-        if (first.begin <= second.begin && second.end <= first.end) return Overlap::covered;
-        if (!second.view) return Overlap::some;
-    }
+Overlap overlap_of_views(const Region& first, const Region& second) {
     std::uint64_t strides[kMaxLattice];
     const int dims = common_lattice(first, second, strides);
     Box a;

@@ -29,9 +29,19 @@ enum class Overlap : std::uint8_t {
     covered,  // the first contains the second
 };
 
+// The same for regions whose intervals meet and of which one at least is strided.
+Overlap overlap_of_views(const Region& first, const Region& second);
+
 // Exact for two contiguous regions, and for two views over the same strides when each fits its lattice cell.
 // Otherwise conservative: `some` if the byte intervals meet.
-Overlap overlap(const Region& first, const Region& second);
+inline Overlap overlap(const Region& first, const Region& second) {
+    if (first.begin >= second.end || second.begin >= first.end) return Overlap::none;
+    if (!first.view) {
+        if (first.begin <= second.begin && second.end <= first.end) return Overlap::covered;
+        if (!second.view) return Overlap::some;
+    }
+    return overlap_of_views(first, second);
+}
 
 // Builds a region from a numpy-like description; strides in bytes, of any sign. `view` receives the strided form and
 // must outlive the region's use. Returns false if the view has too many dimensions left to be kept exactly: the region

@@ -10,8 +10,6 @@ namespace whet::graph {
 
 namespace {
 
-constexpr std::size_t kPublishEvery = 32;
-
 CoreShape shape_of(const Config& config) {
     CoreShape shape;
     shape.policy = config.policy;
@@ -49,6 +47,7 @@ Runtime::Impl::Impl(const Config& config)
       heap_(config.heap_bytes, config.output_align),
       map_(config.tensormap_capacity),
       ledger_(config.window),
+      tracks_(new Track[static_cast<std::size_t>(config.window) * kInlineTracks]),
       arguments_(new void*[static_cast<std::size_t>(config.window) * kInlineArguments]),
       submit_trace_(config.trace, 0),
       core_(shape_of(config)),
@@ -111,12 +110,16 @@ std::string Runtime::name_of(std::uint32_t name) const {
     return name < impl_->names_.size() ? impl_->names_[name] : std::string();
 }
 
-Status Runtime::submit(TaskSpec& task, TaskId& id) {
+Status Runtime::submit(TaskSpec& task, TaskId& id, bool more) {
     Code code = impl_->check_caller();
     if (code != Code::ok) return {code, 0, 0, {}};
     impl_->submit_trace_.begin();
     code = impl_->submit(task, id);
-    impl_->flush();
+    if (more) {
+        impl_->flush_some();
+    } else {
+        impl_->flush();
+    }
     impl_->submit_trace_.mark(Phase::submit);
     if (code == Code::ok) return {};
     return impl_->refusal();
@@ -135,10 +138,17 @@ Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_
             status = impl_->refusal();
             break;
         }
-        if (++submitted % kPublishEvery == 0) impl_->flush();
+        ++submitted;
+        impl_->flush_some();
     }
     impl_->flush();
     impl_->submit_trace_.mark(Phase::submit);
+    return status;
+}
+
+Status Runtime::flush() {
+    Status status{impl_->check_caller(), 0, 0, {}};
+    if (status.ok()) impl_->flush();
     return status;
 }
 

@@ -119,8 +119,10 @@ class Runtime {
     std::uint32_t name_task(const std::string& name);
     std::string name_of(std::uint32_t name) const;
 
-    // Submits one task. Blocks while rings are full, running tasks meanwhile.
-    Status submit(TaskSpec& task, TaskId& id);
+    // Submits one task. Blocks while rings are full, running tasks meanwhile. With `more` the caller promises to go on
+    // submitting or to call flush() at once: workers are told in groups, which is cheaper.
+    Status submit(TaskSpec& task, TaskId& id, bool more = false);
+    Status flush();
     // Submits in order; `first` is the id of the first, ids are consecutive. On an error `submitted` tells how many
     // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index.
     Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted);

@@ -28,6 +28,10 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // submit.cpp. A code other than ok leaves its details in refusal_.
     Code submit(TaskSpec& task, TaskId& id);
+    // With more tasks to follow at once: publishes now and then.
+    void flush_some() {
+        if (head_ - published_ >= kPublishEvery) flush();
+    }
     Status refusal() { return std::exchange(refusal_, Status{}); }
     void flush();
     Status scope_begin(ScopeMode mode);
@@ -50,10 +54,10 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         // consumers and this one only those that have no edge.
         std::uint64_t last_consumer = 0;
         std::uint64_t heap_top = 0;  // where the heap ring stood after this task's outputs
-        std::uint32_t chain = 0;     // tensor map: accesses to this task's outputs
         TaskId stamp = kNoTask;      // the newest task that has this one in its producer list
         std::uint32_t name = 0;
-        std::uint32_t scope = 0;  // number of the scope it was submitted in, 0: none
+        std::uint32_t scope = 0;   // number of the scope it was submitted in, 0: none
+        std::uint32_t tracks = 0;  // outputs whose accesses are tracked beside the slot
         std::uint32_t* fanin_spill = nullptr;
         std::uint64_t* link_spill = nullptr;
         void** argument_spill = nullptr;
@@ -71,22 +75,26 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     };
 
     static constexpr std::uint32_t kInlineArguments = 16;
+    static constexpr std::uint32_t kInlineTracks = 4;
     static constexpr std::uint32_t kReclaimEvery = 64;
+    static constexpr std::uint32_t kPublishEvery = 32;
 
     // ---- the submitter's ----
     const Config config_;
     HeapRing heap_;
     TensorMap map_;
     std::vector<Ledger> ledger_;
+    std::unique_ptr<Track[]> tracks_;                                        // kInlineTracks per slot
     std::unique_ptr<void*[]> arguments_;                                     // kInlineArguments per slot
     std::vector<std::uint32_t> producers_ = std::vector<std::uint32_t>(64);  // of the task being submitted
     std::uint32_t producer_count_ = 0;
     std::vector<Scope> scopes_;
     std::uint32_t scope_numbers_ = 0;
-    std::uint64_t head_ = 0;       // next task
-    std::uint64_t published_ = 0;  // tasks the workers know of
-    std::uint64_t tail_ = 0;       // oldest task not retired
-    std::uint64_t watermark_ = 0;  // tasks below are done
+    std::uint64_t head_ = 0;        // next task
+    std::uint64_t published_ = 0;   // tasks the workers know of
+    std::uint64_t tail_ = 0;        // oldest task not retired
+    std::uint64_t watermark_ = 0;   // tasks below are done
+    std::uint64_t reclaim_at_ = 0;  // when to look for done tasks unasked, for the tensor map's sake
     std::uint64_t edges_ = 0;
     std::uint64_t spilled_ = 0;
     std::uint64_t window_peak_ = 0;
@@ -95,7 +103,6 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t spills_alive_ = 0;  // slots with arrays to free at retirement
     bool poisoned_ = false;           // a producer of the task being submitted has failed
     bool troubled_ = false;           // trouble_ as of this submission
-    std::vector<std::uint32_t*> chains_;
     // Only while an error waits to be collected: what failed and has left the rings.
     std::unordered_set<TaskId> failed_;
     std::vector<LostRegion> lost_;
@@ -157,12 +164,15 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Code refuse_tensor(const TensorArg& tensor);
     Code make_rooms(std::uint64_t bytes, std::uint32_t regions);
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
-    void allocate(TaskSpec& task, std::uint64_t bytes);
-    void find_producers(const TaskSpec& task, TaskId id);
-    void infer_producers(const TaskSpec& task, TaskId id);
+    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions);
+    void** place_arguments(std::uint32_t slot, const TaskSpec& task);
+    void enter_tensors(TaskSpec& task, TaskId id, std::uint64_t bytes, void** words);
+    void infer_producers(const TensorArg& tensor, TaskId id);
+    Track& track_of(const TensorArg& tensor);
     void add_producer(TaskId producer, TaskId id, Edge::Source source);
+    void add_retired_producer(TaskId producer);
     bool meets_lost(const TensorArg& tensor) const;
-    void store_arguments(std::uint32_t slot, const TaskSpec& task);
+    void spill_producers(std::uint32_t slot);
     void retire(std::uint64_t task);
 
     // wait.cpp

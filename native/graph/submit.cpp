@@ -171,22 +171,10 @@ Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
     return refuse({tensor.owner < tail_ ? Code::output_retired : Code::unknown_task, tensor.owner, 0, {}});
 }
 
-void Runtime::Impl::allocate(TaskSpec& task, std::uint64_t bytes) {
-    auto* block = static_cast<std::byte*>(heap_.take(bytes));
-    for (TensorArg& tensor : task.tensors) {
-        if (tensor.direction != Direction::out) continue;
-        tensor.base = block;
-        tensor.region = {0, tensor.bytes, nullptr};
-        tensor.owner = head_;
-        block += heap_.padded(tensor.bytes);
-    }
-}
+void Runtime::Impl::add_retired_producer(TaskId producer) { poisoned_ = poisoned_ || failed(producer); }
 
-void Runtime::Impl::add_producer(TaskId producer, TaskId id, Edge::Source source) {
-    if (producer < tail_) {
-        poisoned_ = poisoned_ || failed(producer);
-        return;
-    }
+inline void Runtime::Impl::add_producer(TaskId producer, TaskId id, Edge::Source source) {
+    if (producer < tail_) return add_retired_producer(producer);
     const std::uint32_t slot = core_.table().slot_of(producer);
     Ledger& ledger = ledger_[slot];
     if (ledger.stamp == id) return;
@@ -210,70 +198,82 @@ bool Runtime::Impl::meets_lost(const TensorArg& tensor) const {
     });
 }
 
-void Runtime::Impl::find_producers(const TaskSpec& task, TaskId id) {
-    producer_count_ = 0;
-    poisoned_ = false;
-    troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
-    for (const TaskId dependency : task.dependencies) add_producer(dependency, id, Edge::Source::given);
-    if (task.tensors.empty()) return;
-    if (scopes_.empty() || scopes_.back().mode == ScopeMode::automatic) {
-        infer_producers(task, id);
-        return;
-    }
-    // No edges in a manual scope, but the memory is in use until this task is done.
-    for (const TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out || tensor.owner == kNoTask) continue;
-        ledger_[core_.table().slot_of(tensor.owner)].last_consumer = id;
-    }
-}
-
-// First all conflicts, then all entries: a task does not depend on itself.
-void Runtime::Impl::infer_producers(const TaskSpec& task, TaskId id) {
-    const auto found = [this, id](TaskId producer) { add_producer(producer, id, Edge::Source::data); };
-    const std::size_t count = task.tensors.size();
-    if (chains_.size() < count) chains_.resize(count);
-    std::uint32_t** const chains = chains_.data();
-    for (std::size_t index = 0; index < count; ++index) {
-        const TensorArg& tensor = task.tensors[index];
-        std::uint32_t* chain = nullptr;
-        if (tensor.direction != Direction::out) {
-            const bool owned = tensor.owner != kNoTask;
-            if (owned) add_producer(tensor.owner, id, Edge::Source::owner);
-            if (tensor.direction != Direction::nodep && tensor.region.begin != tensor.region.end) {
-                const std::uint64_t base = address_of(tensor.base);
-                if (troubled_) poisoned_ = poisoned_ || meets_lost(tensor);
-                chain = owned ? &ledger_[core_.table().slot_of(tensor.owner)].chain : &map_.chain_of(base);
-                map_.lookup(*chain, base, tensor.region, tensor.direction != Direction::in, troubled_, found);
-            }
+// Outputs are tracked beside the slot of their owner; those beyond the first few, and all other memory, by address.
+inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
+    const std::uint64_t base = address_of(tensor.base);
+    if (tensor.owner != kNoTask) {
+        const std::uint32_t slot = core_.table().slot_of(tensor.owner);
+        Track* const tracks = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
+        for (std::uint32_t output = 0; output < ledger_[slot].tracks; ++output) {
+            if (tracks[output].base == base) return tracks[output];
         }
-        chains[index] = chain;
     }
-    for (std::size_t index = 0; index < count; ++index) {
-        if (!chains[index]) continue;
-        const TensorArg& tensor = task.tensors[index];
-        map_.insert(*chains[index], address_of(tensor.base), tensor.region, tensor.direction != Direction::in, id);
+    return map_.track_of(base);
+}
+
+inline void Runtime::Impl::infer_producers(const TensorArg& tensor, TaskId id) {
+    if (tensor.owner != kNoTask) add_producer(tensor.owner, id, Edge::Source::owner);
+    if (tensor.direction == Direction::nodep || tensor.region.begin == tensor.region.end) return;
+    if (troubled_) poisoned_ = poisoned_ || meets_lost(tensor);
+    map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, id,
+                [this, id](TaskId producer) { add_producer(producer, id, Edge::Source::data); });
+}
+
+// Allocates the outputs, finds the producers and writes the addresses down, in one pass. `words` is null for a task
+// that has no body to pass them to.
+inline void Runtime::Impl::enter_tensors(TaskSpec& task, TaskId id, std::uint64_t bytes, void** words) {
+    auto* block = bytes != 0 ? static_cast<std::byte*>(heap_.take(bytes)) : nullptr;
+    const bool infers = scopes_.empty() || scopes_.back().mode == ScopeMode::automatic;
+    const std::uint32_t slot = core_.table().slot_of(id);
+    Track* const tracks = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
+    for (TensorArg& tensor : task.tensors) {
+        if (tensor.direction == Direction::out) {
+            if (block) {
+                tensor.base = block;
+                tensor.region = {0, tensor.bytes, nullptr};
+                tensor.owner = id;
+                block += heap_.padded(tensor.bytes);
+                std::uint32_t& count = ledger_[slot].tracks;
+                if (count < kInlineTracks) map_.begin_track(tracks[count++], address_of(tensor.base), tensor.bytes, id);
+            }
+        } else if (infers) {
+            infer_producers(tensor, id);
+        } else if (tensor.owner != kNoTask) {
+            // No edges in a manual scope, but the memory is in use until this task is done.
+            ledger_[core_.table().slot_of(tensor.owner)].last_consumer = id;
+        }
+        if (words) *words++ = tensor.base ? static_cast<std::byte*>(tensor.base) + tensor.region.begin : nullptr;
     }
 }
 
-void Runtime::Impl::store_arguments(std::uint32_t slot, const TaskSpec& task) {
+// Where the addresses of the tensors go, and the scalars behind them.
+inline void** Runtime::Impl::place_arguments(std::uint32_t slot, const TaskSpec& task) {
     const std::size_t count = task.tensors.size() + task.scalars.size();
     void** words = arguments_.get() + static_cast<std::size_t>(slot) * kInlineArguments;
     if (count > kInlineArguments) {
         words = ledger_[slot].argument_spill = new void*[count];
-        spills_alive_ += ledger_[slot].fanin_spill == nullptr;
+        ++spills_alive_;
     }
     auto& own = core_.table()[slot];
     own.arguments.set(words);
     own.tensor_count.set(static_cast<std::uint16_t>(task.tensors.size()));
-    for (const TensorArg& tensor : task.tensors) {
-        *words++ = tensor.base ? static_cast<std::byte*>(tensor.base) + tensor.region.begin : nullptr;
-    }
-    for (const std::uint64_t scalar : task.scalars) std::memcpy(words++, &scalar, sizeof scalar);
+    void** scalars = words + task.tensors.size();
+    for (const std::uint64_t scalar : task.scalars) std::memcpy(scalars++, &scalar, sizeof scalar);
+    return words;
 }
 
-Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
-    std::uint64_t bytes = 0;
-    std::uint32_t regions = 0;
+void Runtime::Impl::spill_producers(std::uint32_t slot) {
+    Ledger& ledger = ledger_[slot];
+    ++spilled_;
+    spills_alive_ += ledger.argument_spill == nullptr;
+    ledger.fanin_spill = new std::uint32_t[producer_count_];
+    std::copy_n(producers_.data(), producer_count_, ledger.fanin_spill);
+    if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[producer_count_];
+    core_.table().set_spill(slot, ledger.fanin_spill, ledger.link_spill);
+}
+
+// Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes.
+inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions) {
     bool wrong = false;
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
@@ -282,6 +282,7 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
         } else {
             ++regions;
             wrong = wrong || is_misplaced(tensor);
+            if (tensor.owner == kNoTask) map_.prefetch(address_of(tensor.base));
         }
     }
     if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, head_, 0, {}});
@@ -299,37 +300,46 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
         if (!wrong) break;
         if (tensor.direction != Direction::out && is_misplaced(tensor)) return refuse_tensor(tensor);
     }
+    return Code::ok;
+}
+
+Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
+    std::uint64_t bytes = 0;
+    std::uint32_t regions = 0;
+    if (const Code code = admit(task, bytes, regions); code != Code::ok) return code;
     id = head_;
-    if (bytes != 0) allocate(task, bytes);
-    find_producers(task, id);
     const std::uint32_t slot = core_.table().slot_of(id);
     Ledger& ledger = ledger_[slot];
     ledger.last_consumer = id;
-    ledger.heap_top = heap_.top();
-    ledger.chain = map_.no_chain();
+    ledger.stamp = id;  // a task is no producer of its own
     ledger.name = task.name;
     ledger.scope = scopes_.empty() ? 0 : scopes_.back().number;
-    const std::uint32_t count = producer_count_;
-    std::uint32_t* const producers = producers_.data();
-    if (config_.wake_target == WakeTarget::first) std::reverse(producers, producers + count);
-    if (count > kInlineFanin) {
-        ++spilled_;
-        ++spills_alive_;
-        ledger.fanin_spill = new std::uint32_t[count];
-        std::copy(producers, producers + count, ledger.fanin_spill);
-        if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[count];
-        core_.table().set_spill(slot, ledger.fanin_spill, ledger.link_spill);
+    ledger.tracks = 0;
+    producer_count_ = 0;
+    poisoned_ = false;
+    troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
+    for (const TaskId dependency : task.dependencies) add_producer(dependency, id, Edge::Source::given);
+    void** const words = task.body ? place_arguments(slot, task) : nullptr;
+    if (!task.tensors.empty()) {
+        map_.expect(regions, troubled_);
+        enter_tensors(task, id, bytes, words);
     }
+    ledger.heap_top = heap_.top();
+    std::uint32_t* const producers = producers_.data();
+    if (config_.wake_target == WakeTarget::first) std::reverse(producers, producers + producer_count_);
+    if (producer_count_ > kInlineFanin) spill_producers(slot);
     auto& own = core_.table()[slot];
     own.body.set(task.body);
     own.user.set(task.user);
     own.kind.set(static_cast<std::uint8_t>(task.kind));
-    if (task.body) store_arguments(slot, task);
     const bool pinned = config_.policy == Policy::wired && config_.retain == Retain::scope && !scopes_.empty();
     if (pinned) scopes_.back().tasks.push_back(id);
-    core_.prepare(slot, producers, count, poisoned_, pinned);
+    core_.prepare(slot, producers, producer_count_, poisoned_, pinned);
     ++head_;
-    if (head_ % kReclaimEvery == 0 && map_.used() != 0) reclaim();
+    if (regions != 0 && head_ >= reclaim_at_) {
+        reclaim();
+        reclaim_at_ = head_ + kReclaimEvery;
+    }
     return Code::ok;
 }
 

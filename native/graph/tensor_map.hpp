@@ -1,24 +1,60 @@
 // Which tasks still touch which bytes: finds the producers of a task from the regions it reads and writes. The
 // submitter alone uses it, so nothing here is shared.
 //
-// Entries live in a ring and are dropped from its end when their task is done. Nothing has to be unlinked for that:
-// chains link towards older positions, so a walk stops at the first dropped one. Each buffer has a chain, newest first.
-// A buffer with many live regions is indexed as well: by (buffer, size class, chunk of that size), a region touching at
-// most two chunks of its class, so that a thousand tiles of one array do not make a chain of a thousand.
+// Every buffer has a Track. As long as all its accesses are to one and the same region, the track itself says who wrote
+// last and who has read since: no search, no memory. A buffer that is touched in parts keeps its accesses in a ring of
+// entries, reads and writes in a chain each, newest first. A search ends at a write that covers the region asked for,
+// because that task waits for everything older. A long search indexes the buffer by (size class, chunk of that size),
+// a region touching at most two chunks of its class, so that a thousand tiles of one array do not make a walk of a
+// thousand; what nobody searches for is never indexed.
+//
+// Entries are dropped from the ring's end when their task is done. Nothing has to be unlinked for that: chains link
+// towards older positions, so a walk stops at the first dropped one.
 #pragma once
 
 #include <algorithm>
 #include <bit>
 #include <cstdint>
 #include <memory>
+#include <vector>
 
 #include "graph/region.hpp"
 
 namespace whet::graph {
 
+// One cache line. Task numbers in `plain` are kept plus one, so that 0 stands for nobody.
+struct alignas(64) Track {
+    static constexpr std::uint8_t kInlineReaders = 2;
+    enum class State : std::uint8_t { unused, plain, split };
+
+    struct Plain {
+        std::uint64_t begin;
+        std::uint64_t end;
+        std::uint64_t writer;
+        std::uint64_t readers[kInlineReaders];  // the newest ones; older ones are in the ring
+    };
+    struct Split {
+        std::uint32_t writes;        // chain of writes
+        std::uint32_t write_levels;  // size classes in the index
+        std::uint32_t read_levels;
+        std::uint32_t count;  // at least the live entries in the index
+    };
+
+    std::uint64_t base;
+    std::uint64_t newest;  // the newest task here: once it is done, the track says nothing any more
+    union {
+        Plain plain;
+        Split split;
+    };
+    std::uint32_t reads;  // chain of reads
+    std::uint8_t reader_count;
+    State state;
+};
+static_assert(sizeof(Track) == 64);
+
 class TensorMap {
   public:
-    explicit TensorMap(std::uint32_t capacity);  // a power of two, at most 2^22
+    explicit TensorMap(std::uint32_t capacity);  // of the ring: a power of two, at most 2^22
 
     std::uint32_t capacity() const { return capacity_; }
     std::uint32_t used() const { return head_ - tail_; }
@@ -39,71 +75,81 @@ class TensorMap {
         }
     }
 
-    // Where a buffer's chain begins. A buffer that always comes with the task that made it may keep the link there
-    // instead, initialised to no_chain(); then nothing is hashed.
-    std::uint32_t& chain_of(std::uint64_t base) { return buffer_heads_[mix(base) >> 20 & (buckets_ - 1)]; }
-    std::uint32_t no_chain() const { return head_ - capacity_ - 1; }
-
-    // Calls found(task) for every live task that conflicts with the access: writers, and for a write readers as well.
-    // A write that covers an entry replaces it, so insert() must follow. With `done_too`, tasks below the watermark
-    // that are still in the ring count as live.
-    template <class Found>
-    void lookup(std::uint32_t& chain, std::uint64_t base, const Region& region, bool writes, bool done_too,
-                Found&& found) {
-        const std::uint64_t floor = done_too ? 0 : watermark_;
-        for (std::uint32_t* link = &chain; alive(*link);) {
-            Entry& entry = at(*link);
-            const bool last = entry.next_of_buffer == *link;
-            if (entry.base == base) {
-                // The newest entry of the buffer comes first and knows whether the buffer is indexed.
-                if (entry.indexed && !done_too) {
-                    lookup_indexed(chain, entry, region, writes, floor, found);
-                    return;
-                }
-                if (!entry.dead && entry.task >= floor) meet(entry, region, writes, found);
-                if (entry.dead && !entry.indexed && (!last || link == &chain)) {
-                    *link = last ? no_chain() : entry.next_of_buffer;
-                    if (last) return;
-                    continue;
-                }
-            }
-            if (last) return;
-            link = &entry.next_of_buffer;
-        }
+    // Before the accesses of a task, after room(accesses). With `done_too` tasks below the watermark count as live.
+    void expect(std::uint32_t accesses, bool done_too) {
+        reserve_ = accesses;
+        floor_ = done_too ? 0 : watermark_;
     }
 
-    // After room(1). A strided view is copied.
-    void insert(std::uint32_t& chain, std::uint64_t base, const Region& region, bool writes, std::uint64_t task) {
-        const std::uint32_t newest = newest_of(chain, base);
-        std::uint32_t count = 1;
-        if (newest != kNone && at(newest).task >= watermark_) {
-            count += at(newest).count;
-            if (at(newest).indexed || count >= kIndexFrom) {
-                insert_indexed(chain, newest, base, region, writes, task);
+    // The track of a buffer, by its address. Good until the next call. A buffer that always comes with the task that
+    // made it may keep its track there instead, begun by begin_track(); then nothing is hashed.
+    Track& track_of(std::uint64_t base) {
+        for (std::uint64_t place = home(base), probe = 0; probe < kProbes; ++probe) {
+            Track& track = table_[(place + probe) & table_mask_];
+            if (track.state == Track::State::unused) break;
+            if (track.base == base) return track;
+        }
+        return make_track(base);
+    }
+    void prefetch(std::uint64_t base) const { __builtin_prefetch(&table_[home(base) & table_mask_], 1); }
+    void begin_track(Track& track, std::uint64_t base, std::uint64_t bytes, std::uint64_t task) const {
+        track.base = base;
+        track.newest = task;
+        track.plain.begin = 0;
+        track.plain.end = bytes;
+        track.plain.writer = 0;
+        track.reads = no_chain();
+        track.reader_count = 0;
+        track.state = Track::State::plain;
+    }
+
+    // Calls found(task) for the live tasks that this access must wait for: every one that conflicts with it is among
+    // them or is waited for by one of them. It may name `task` itself, if that touches the buffer more than once.
+    // Then enters the access.
+    template <class Found>
+    void access(Track& track, const Region& region, bool writes, std::uint64_t task, Found&& found) {
+        if (track.newest < floor_ || track.state != Track::State::plain || region.begin != track.plain.begin ||
+            region.end != track.plain.end || region.view) {
+            if (track.newest < floor_ || track.state == Track::State::plain) settle(track, region);
+            if (track.state == Track::State::split) {
+                track.newest = task;
+                if (writes || alive(track.split.writes)) {
+                    search(track, region, writes);
+                    for (const std::uint64_t producer : found_) found(producer);
+                }
+                append(writes ? track.split.writes : track.reads, track.base, region, writes, task);
                 return;
             }
         }
-        const std::uint32_t position = head_++;
-        Entry& own = at(position);
-        own.base = base;
-        own.begin = region.begin;
-        own.end = region.end;
-        own.task = task;
-        own.next_of_buffer = alive(chain) && chain != position ? chain : position;
-        own.count = static_cast<std::uint16_t>(count);
-        own.indexed = false;
-        own.writes = writes;
-        own.dead = false;
-        own.strided = region.view != nullptr;
-        if (region.view) keep_view(position, *region.view);
-        chain = position;
+        track.newest = task;
+        Track::Plain& plain = track.plain;
+        if (plain.writer > floor_) found(plain.writer - 1);
+        if (!writes) {
+            if (track.reader_count == Track::kInlineReaders) {
+                if (plain.readers[0] > floor_) {
+                    append(track.reads, track.base, {plain.begin, plain.end, nullptr}, false, plain.readers[0] - 1);
+                }
+                plain.readers[0] = plain.readers[1];
+                --track.reader_count;
+            }
+            plain.readers[track.reader_count++] = task + 1;
+            return;
+        }
+        for (std::uint8_t reader = 0; reader < track.reader_count; ++reader) {
+            if (plain.readers[reader] > floor_) found(plain.readers[reader] - 1);
+        }
+        if (track.reader_count == Track::kInlineReaders) {
+            each_live(track.reads, track.base, [&found](const Entry& entry) { found(entry.task); });
+            track.reads = no_chain();
+        }
+        track.reader_count = 0;
+        plain.writer = task + 1;
     }
 
   private:
-    static constexpr std::uint32_t kNone = 0xffffffff;  // as a result; in a link the end is the entry's own position
     static constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
-    static constexpr std::uint32_t kIndexFrom = 12;  // live regions of one buffer from which an index pays
-    static constexpr std::uint32_t kMostCount = 0xffff;
+    static constexpr std::uint64_t kProbes = 16;
+    static constexpr std::uint32_t kWalkMost = 12;  // entries looked at before an index pays
     static constexpr unsigned kLowestLevel = 6;
 
     struct alignas(64) Entry {
@@ -111,143 +157,93 @@ class TensorMap {
         std::uint64_t begin;
         std::uint64_t end;
         std::uint64_t task;
-        std::uint64_t next_of_chunk[2];  // position * 2 + which of the two chunks
-        std::uint32_t next_of_buffer;
-        // Summary of the buffer; the newest entry's counts.
-        std::uint32_t write_levels;
-        std::uint32_t read_levels;
-        std::uint16_t count;  // at least the live entries, up to kMostCount
-        std::uint8_t level;
-        bool indexed : 1;
-        bool writes : 1;
-        bool dead : 1;  // replaced by a later write that covers it
+        std::uint64_t next_of_chunk[2];  // position * 2 + which of the two chunks; set when indexed
+        std::uint32_t next;              // in its chain
+        std::uint8_t level;              // set when indexed
+        bool writes;
+        bool dead;  // replaced by a later write that covers it
         bool strided : 1;
+        bool indexed : 1;
     };
     static_assert(sizeof(Entry) == 64);
 
     Entry& at(std::uint32_t position) { return entries_[position & (capacity_ - 1)]; }
     bool alive(std::uint32_t position) const { return position - tail_ < head_ - tail_; }
+    // A link to nothing: older than everything alive, for longer than an entry lives. A track may live longer, so its
+    // chains are also checked for the buffer.
+    std::uint32_t no_chain() const { return head_ - capacity_ - 1; }
     Region region_of(const Entry& entry) const {
         return {entry.begin, entry.end, entry.strided ? &views_[&entry - entries_.get()] : nullptr};
     }
 
-    static unsigned level_of(const Region& region) {
-        const auto width = static_cast<unsigned>(std::bit_width(region.end - region.begin - 1));
-        return std::clamp(width, kLowestLevel, kLowestLevel + 31);
-    }
-    static unsigned level_of_bit(std::uint32_t levels) {
-        return static_cast<unsigned>(std::countr_zero(levels)) + kLowestLevel;
-    }
     static std::uint64_t mix(std::uint64_t value) {
         value *= 0x9e3779b97f4a7c15;
         return value ^ (value >> 29);
     }
+    static std::uint64_t home(std::uint64_t base) { return mix(base) >> 20; }
     std::uint64_t& chunk_head(std::uint64_t base, unsigned level, std::uint64_t chunk) {
         return chunk_heads_[mix(mix(base) + chunk * 64 + level) >> 20 & (buckets_ - 1)];
     }
 
-    std::uint32_t newest_of(std::uint32_t chain, std::uint64_t base) {
-        for (std::uint32_t position = chain; alive(position);) {
-            const Entry& entry = at(position);
-            if (entry.base == base) return position;
-            if (entry.next_of_buffer == position) break;
-            position = entry.next_of_buffer;
-        }
-        return kNone;
-    }
-
-    template <class Found>
-    void meet(Entry& entry, const Region& region, bool writes, Found&& found) {
-        ++steps_;
-        if (!writes && !entry.writes) return;
-        const Overlap meeting = overlap(region, region_of(entry));
-        if (meeting == Overlap::none) return;
-        found(entry.task);
-        if (writes && meeting == Overlap::covered) entry.dead = true;
-    }
-
-    template <class Found>
-    void lookup_indexed(std::uint32_t chain, const Entry& summary, const Region& region, bool writes,
-                        std::uint64_t floor, Found&& found) {
-        const std::uint64_t base = summary.base;
-        if (summary.task < floor) return;
-        const std::uint32_t levels = writes ? summary.write_levels | summary.read_levels : summary.write_levels;
-        std::uint64_t probes = 0;
-        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
-            const unsigned level = level_of_bit(rest);
-            probes += ((region.end - 1) >> level) - (region.begin >> level) + 2;
-        }
-        if (probes > std::min<std::uint32_t>(summary.count, used())) {
-            walk_buffer(chain, base, region, writes, floor, found);
-            return;
-        }
-        for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
-            const unsigned level = level_of_bit(rest);
-            const std::uint64_t last = (region.end - 1) >> level;
-            // An entry is listed under the chunk it begins in and the next one, so the chunk before is not needed.
-            for (std::uint64_t chunk = region.begin >> level; chunk <= last; ++chunk) {
-                walk_chunk(base, level, chunk, region, writes, floor, found);
-            }
-        }
-    }
-
-    // All entries of an indexed buffer, for a region that would need more probes than there are entries.
-    template <class Found>
-    void walk_buffer(std::uint32_t chain, std::uint64_t base, const Region& region, bool writes, std::uint64_t floor,
-                     Found&& found) {
-        for (std::uint32_t position = chain; alive(position);) {
-            Entry& entry = at(position);
-            if (entry.base == base && !entry.dead && entry.task >= floor) meet(entry, region, writes, found);
-            if (entry.next_of_buffer == position) return;
-            position = entry.next_of_buffer;
-        }
-    }
-
-    template <class Found>
-    void walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chunk, const Region& region, bool writes,
-                    std::uint64_t floor, Found&& found) {
-        for (std::uint64_t* link = &chunk_head(base, level, chunk); *link != kNoChunk;) {
-            const std::uint32_t position = static_cast<std::uint32_t>(*link >> 1);
-            const unsigned which = *link & 1;
-            if (!alive(position)) return;
-            Entry& entry = at(position);
-            const bool same = entry.base == base && entry.level == level && (entry.begin >> level) + which == chunk;
-            if (same && !entry.dead && entry.task >= floor) meet(entry, region, writes, found);
-            if (entry.dead) {
-                *link = entry.next_of_chunk[which];
-            } else {
-                link = &entry.next_of_chunk[which];
-            }
-        }
-    }
-
-    // Calls visit(position, entry) for the live entries of a buffer, newest first.
+    // Newest first. Chains are in the order of the tasks, so the first one done ends the walk.
     template <class Visit>
     void each_live(std::uint32_t chain, std::uint64_t base, Visit&& visit) {
-        for (std::uint32_t position = chain; alive(position);) {
-            Entry& entry = at(position);
-            if (entry.base == base && !entry.dead && entry.task >= watermark_) visit(position, entry);
-            if (entry.next_of_buffer == position) return;
-            position = entry.next_of_buffer;
+        for (std::uint32_t position = chain; alive(position); position = at(position).next) {
+            const Entry& entry = at(position);
+            if (entry.base != base || entry.task < floor_) return;
+            if (!entry.dead) visit(entry);
         }
     }
 
-    void append(std::uint32_t& chain, const Entry& entry, const View* view);
-    void index_buffer(std::uint32_t& chain, std::uint64_t base);
-    void insert_indexed(std::uint32_t& chain, std::uint32_t newest, std::uint64_t base, const Region& region,
-                        bool writes, std::uint64_t task);
+    // After room(1). A strided view is copied.
+    void append(std::uint32_t& chain, std::uint64_t base, const Region& region, bool writes, std::uint64_t task) {
+        const std::uint32_t position = head_++;
+        Entry& own = at(position);
+        own.base = base;
+        own.begin = region.begin;
+        own.end = region.end;
+        own.task = task;
+        own.next = chain;
+        own.writes = writes;
+        own.dead = false;
+        own.strided = region.view != nullptr;
+        own.indexed = false;
+        if (region.view) keep_view(position, *region.view);
+        chain = position;
+    }
+
+    struct Search {
+        const Region& region;
+        bool writes;
+        std::uint64_t floor;
+    };
+
+    Track& make_track(std::uint64_t base);
+    void grow_table();
+    void settle(Track& track, const Region& region);
+    void search(Track& track, const Region& region, bool writes);
+    bool walk(std::uint32_t& chain, std::uint64_t base, Search& search, std::uint32_t most);
+    void walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chunk, const Search& search);
+    void meet(Entry& entry, const Search& search);
+    void index(Track& track);
+    void index_entry(Track& track, std::uint32_t position);
     void keep_view(std::uint32_t position, const View& view);
 
     const std::uint32_t capacity_;
     const std::uint64_t buckets_;
     std::unique_ptr<Entry[]> entries_;
-    std::unique_ptr<std::uint32_t[]> buffer_heads_;
     std::unique_ptr<std::uint64_t[]> chunk_heads_;
     std::unique_ptr<View[]> views_;  // made when the first strided region comes
+    std::unique_ptr<Track[]> table_;
+    std::uint64_t table_mask_;
+    std::vector<std::uint64_t> found_;
+    std::vector<std::uint32_t> to_index_;
     std::uint32_t head_ = 0;
     std::uint32_t tail_ = 0;
     std::uint32_t peak_ = 0;
+    std::uint32_t reserve_ = 0;
     std::uint64_t watermark_ = 0;
+    std::uint64_t floor_ = 0;
     std::uint64_t steps_ = 0;
 };
 
