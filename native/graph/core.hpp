@@ -96,18 +96,21 @@ class Core {
 
     // ---- any worker ----
 
-    // Finds one task that may run, runs it by execute(slot) -> Progress, and goes on with a successor that it made
-    // ready. False if there was nothing to do.
+    // Finds up to `most` tasks that may run, one after the other, runs each by execute(slot) -> Progress, and goes on
+    // with a successor that it made ready. False if there was nothing to do.
     template <class Execute>
-    bool step(unsigned worker, Execute&& execute) {
-        std::uint32_t slot = 0;
-        if (!find(worker, slot)) return false;
-        for (;;) {
-            const Progress result = execute(slot);
-            const std::uint32_t next = finish(worker, slot, result);
-            if (next == kEmpty) return true;
-            slot = next - 1;
+    bool step(unsigned worker, unsigned most, Execute&& execute) {
+        for (unsigned done = 0; done < most; ++done) {
+            std::uint32_t slot = 0;
+            if (!find(worker, slot)) return done != 0;
+            for (;;) {
+                const Progress result = execute(slot);
+                const std::uint32_t next = finish(worker, slot, result);
+                if (next == kEmpty) break;
+                slot = next - 1;
+            }
         }
+        return true;
     }
 
     // Sleeps until work is announced; returns at once if there is some or if `leave` says so. Pending tasks are looked
@@ -189,6 +192,8 @@ class Core {
     // True if a task from the stream may run now.
     bool ready_from_stream(unsigned worker, std::uint32_t sequence, std::uint32_t& slot) {
         slot = table_.slot_of(sequence);
+        // The next ones are on their way from the submitter's cache.
+        __builtin_prefetch(&table_[table_.slot_of(sequence + 2)], 1);
         switch (resolve(slot)) {
             case Resolved::ready:
                 return true;

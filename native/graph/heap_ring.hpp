@@ -47,8 +47,7 @@ class HeapRing {
     void free_to(std::uint64_t position) { bottom_ = position; }
 
     bool owns(const void* address) const {
-        const auto* byte = static_cast<const std::byte*>(address);
-        return byte >= memory_ && byte < memory_ + capacity_;
+        return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(memory_) < capacity_;
     }
 
   private:

@@ -52,7 +52,8 @@ Runtime::Impl::Impl(const Config& config)
       submit_trace_(config.trace, 0),
       core_(shape_of(config)),
       born_(fork_generation()),
-      may_spin_(config.workers <= Pool::hardware_workers()) {
+      may_spin_(config.workers <= Pool::hardware_workers()),
+      steps_at_once_(config.trace == TraceLevel::off ? kStepsAtOnce : 1) {
     for (unsigned worker = 0; worker < config.workers; ++worker) workers_.push_back(std::make_unique<Worker>(config));
 }
 

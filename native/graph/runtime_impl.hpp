@@ -75,6 +75,8 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     };
 
     static constexpr std::uint32_t kInlineArguments = 16;
+    static constexpr unsigned kStepsAtOnce = 16;
+    static constexpr std::uint32_t kPrefetchAhead = 8;
     static constexpr std::uint32_t kInlineTracks = 4;
     static constexpr std::uint32_t kReclaimEvery = 64;
     static constexpr std::uint32_t kPublishEvery = 32;
@@ -87,7 +89,6 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::unique_ptr<Track[]> tracks_;                                        // kInlineTracks per slot
     std::unique_ptr<void*[]> arguments_;                                     // kInlineArguments per slot
     std::vector<std::uint32_t> producers_ = std::vector<std::uint32_t>(64);  // of the task being submitted
-    std::uint32_t producer_count_ = 0;
     std::vector<Scope> scopes_;
     std::uint32_t scope_numbers_ = 0;
     std::uint64_t head_ = 0;        // next task
@@ -134,6 +135,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Status first_error_;
     const std::uint32_t born_;
     const bool may_spin_;
+    const unsigned steps_at_once_;  // tasks between two looks around; one if every phase is timed
 
     // ---- threads ----
     std::mutex threads_lock_;
@@ -143,11 +145,11 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     bool shut_down_ = false;
 
     // workers.cpp
-    bool step(unsigned worker);
+    bool step(unsigned worker, unsigned most = 1);
     void serve(unsigned worker);
     Status start_thread(unsigned worker);
     Progress execute(unsigned worker, std::uint32_t slot);
-    int run_body(unsigned worker, std::uint32_t slot, std::string& message);
+    Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
     TaskId task_in(std::uint32_t slot, std::uint64_t head) const;
     bool any_running() const;
@@ -166,18 +168,17 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
     Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
-    void enter_tensors(TaskSpec& task, TaskId id, std::uint64_t bytes, void** words);
-    void infer_producers(const TensorArg& tensor, TaskId id);
+    class Finder;
+    void enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words);
     Track& track_of(const TensorArg& tensor);
-    void add_producer(TaskId producer, TaskId id, Edge::Source source);
     void add_retired_producer(TaskId producer);
     bool meets_lost(const TensorArg& tensor) const;
-    void spill_producers(std::uint32_t slot);
+    void spill_producers(std::uint32_t slot, std::uint32_t count);
     void retire(std::uint64_t task);
 
     // wait.cpp
     template <class Done>
-    Status wait_until(std::uint64_t timeout_ns, Done&& done);
+    Status wait_until(std::uint64_t timeout_ns, unsigned at_once, Done&& done);
     void pause_submitter(Patience& patience);
     Status stalled();
     Status collect_error();

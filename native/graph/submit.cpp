@@ -10,8 +10,6 @@ namespace whet::graph {
 
 namespace {
 
-constexpr int kHelpAtOnce = 15;
-
 std::uint64_t address_of(const void* base) { return reinterpret_cast<std::uint64_t>(base); }
 
 }  // namespace
@@ -110,9 +108,8 @@ Status Runtime::Impl::make_room(Code code, Room&& room) {
         reclaim();
         if (room()) return {};
         if (code != Code::tensormap_deadlock && pinned_for_ever(tail_)) return {code, tail_, 0, {}};
-        if (config_.submitter_helps && step(0)) {
-            // A few more before looking again: each look walks the completion bytes.
-            for (int more = 0; more < kHelpAtOnce && step(0); ++more) continue;
+        // Some at once before looking again: each look walks the completion bytes.
+        if (config_.submitter_helps && step(0, steps_at_once_)) {
             patience.reset();
             continue;
         }
@@ -132,7 +129,7 @@ Code Runtime::Impl::refuse(Status status) {
     return refusal_.code;
 }
 
-bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions) {
+inline bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions) {
     return head_ - tail_ < config_.window && map_.room(regions) && heap_.fits(bytes);
 }
 
@@ -160,7 +157,7 @@ Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions) {
 }
 
 // The owner is not in the window, or the tensor has none though it lies in the heap.
-bool Runtime::Impl::is_misplaced(const TensorArg& tensor) const {
+inline bool Runtime::Impl::is_misplaced(const TensorArg& tensor) const {
     return tensor.owner == kNoTask ? heap_.owns(tensor.base) : tensor.owner - tail_ >= head_ - tail_;
 }
 
@@ -173,22 +170,61 @@ Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
 
 void Runtime::Impl::add_retired_producer(TaskId producer) { poisoned_ = poisoned_ || failed(producer); }
 
-inline void Runtime::Impl::add_producer(TaskId producer, TaskId id, Edge::Source source) {
-    if (producer < tail_) return add_retired_producer(producer);
-    const std::uint32_t slot = core_.table().slot_of(producer);
-    Ledger& ledger = ledger_[slot];
-    if (ledger.stamp == id) return;
-    ledger.stamp = id;
-    ++edges_;
-    if (config_.record_edges) edge_log_.push_back({producer, id, source});
-    if (config_.policy != Policy::wired) {
-        ledger.last_consumer = id;
-        // Done and nothing failed: no need to look again. The wired policy keeps the edge, it holds the reference.
-        if (producer < watermark_ && !troubled_) return;
+// The producers of one task as they are found. What does not change meanwhile is held here, in registers.
+class Runtime::Impl::Finder {
+  public:
+    Finder(Impl& impl, TaskId id, bool troubled)
+        : impl_(impl),
+          id_(id),
+          tail_(impl.tail_),
+          // Done and nothing failed: no need to look again. The wired policy keeps the edge, it holds the reference.
+          settled_(impl.config_.policy == Policy::wired || troubled ? 0 : impl.watermark_),
+          ledger_(impl.ledger_.data()),
+          mask_(impl.config_.window - 1),
+          records_(impl.config_.record_edges),
+          slots_(impl.producers_.data()),
+          room_(static_cast<std::uint32_t>(impl.producers_.size())) {}
+
+    [[gnu::always_inline]] void add(TaskId producer, Edge::Source source) {
+        if (producer < tail_) [[unlikely]] {
+            impl_.add_retired_producer(producer);
+            return;
+        }
+        const std::uint32_t slot = static_cast<std::uint32_t>(producer) & mask_;
+        Ledger& ledger = ledger_[slot];
+        if (ledger.stamp == id_) return;
+        ledger.stamp = id_;
+        ledger.last_consumer = id_;
+        ++edges_;
+        if (records_) [[unlikely]]
+            impl_.edge_log_.push_back({producer, id_, source});
+        if (producer < settled_) return;
+        if (count_ == room_) [[unlikely]]
+            grow();
+        slots_[count_++] = slot;
     }
-    if (producer_count_ == producers_.size()) producers_.resize(2 * producers_.size());
-    producers_[producer_count_++] = slot;
-}
+    std::uint32_t count() const { return count_; }
+    std::uint64_t edges() const { return edges_; }
+
+  private:
+    [[gnu::noinline]] void grow() {
+        impl_.producers_.resize(2 * static_cast<std::size_t>(room_));
+        slots_ = impl_.producers_.data();
+        room_ *= 2;
+    }
+
+    Impl& impl_;
+    const TaskId id_;
+    const std::uint64_t tail_;
+    const std::uint64_t settled_;
+    Ledger* const ledger_;
+    const std::uint32_t mask_;
+    const bool records_;
+    std::uint32_t* slots_;
+    std::uint32_t room_;
+    std::uint32_t count_ = 0;
+    std::uint64_t edges_ = 0;
+};
 
 // A conflict with an access of a failed task that has already left the map.
 bool Runtime::Impl::meets_lost(const TensorArg& tensor) const {
@@ -203,47 +239,50 @@ inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
     const std::uint64_t base = address_of(tensor.base);
     if (tensor.owner != kNoTask) {
         const std::uint32_t slot = core_.table().slot_of(tensor.owner);
-        Track* const tracks = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
-        for (std::uint32_t output = 0; output < ledger_[slot].tracks; ++output) {
-            if (tracks[output].base == base) return tracks[output];
+        Track* track = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
+        for (std::uint32_t left = ledger_[slot].tracks; left != 0; --left, ++track) {
+            if (track->base == base) return *track;
         }
     }
     return map_.track_of(base);
 }
 
-inline void Runtime::Impl::infer_producers(const TensorArg& tensor, TaskId id) {
-    if (tensor.owner != kNoTask) add_producer(tensor.owner, id, Edge::Source::owner);
-    if (tensor.direction == Direction::nodep || tensor.region.begin == tensor.region.end) return;
-    if (troubled_) poisoned_ = poisoned_ || meets_lost(tensor);
-    map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, id,
-                [this, id](TaskId producer) { add_producer(producer, id, Edge::Source::data); });
-}
-
-// Allocates the outputs, finds the producers and writes the addresses down, in one pass. `words` is null for a task
-// that has no body to pass them to.
-inline void Runtime::Impl::enter_tensors(TaskSpec& task, TaskId id, std::uint64_t bytes, void** words) {
+// Allocates the outputs, finds the producers and writes the addresses down, in one pass.
+inline void Runtime::Impl::enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words) {
     auto* block = bytes != 0 ? static_cast<std::byte*>(heap_.take(bytes)) : nullptr;
+    const TaskId id = head_;
     const bool infers = scopes_.empty() || scopes_.back().mode == ScopeMode::automatic;
+    const bool troubled = troubled_;
     const std::uint32_t slot = core_.table().slot_of(id);
     Track* const tracks = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
+    std::uint32_t outputs = 0;
     for (TensorArg& tensor : task.tensors) {
-        if (tensor.direction == Direction::out) {
+        const Direction direction = tensor.direction;
+        if (direction == Direction::out) {
             if (block) {
                 tensor.base = block;
                 tensor.region = {0, tensor.bytes, nullptr};
                 tensor.owner = id;
                 block += heap_.padded(tensor.bytes);
-                std::uint32_t& count = ledger_[slot].tracks;
-                if (count < kInlineTracks) map_.begin_track(tracks[count++], address_of(tensor.base), tensor.bytes, id);
+                if (outputs < kInlineTracks) {
+                    map_.begin_track(tracks[outputs++], address_of(tensor.base), tensor.bytes, id);
+                }
             }
         } else if (infers) {
-            infer_producers(tensor, id);
+            if (tensor.owner != kNoTask) finder.add(tensor.owner, Edge::Source::owner);
+            if (direction != Direction::nodep && tensor.region.begin != tensor.region.end) {
+                if (troubled) [[unlikely]]
+                    poisoned_ = poisoned_ || meets_lost(tensor);
+                map_.access(track_of(tensor), tensor.region, direction != Direction::in, id,
+                            [&finder](TaskId producer) { finder.add(producer, Edge::Source::data); });
+            }
         } else if (tensor.owner != kNoTask) {
             // No edges in a manual scope, but the memory is in use until this task is done.
             ledger_[core_.table().slot_of(tensor.owner)].last_consumer = id;
         }
-        if (words) *words++ = tensor.base ? static_cast<std::byte*>(tensor.base) + tensor.region.begin : nullptr;
+        *words++ = tensor.base ? static_cast<std::byte*>(tensor.base) + tensor.region.begin : nullptr;
     }
+    ledger_[slot].tracks = outputs;
 }
 
 // Where the addresses of the tensors go, and the scalars behind them.
@@ -262,26 +301,27 @@ inline void** Runtime::Impl::place_arguments(std::uint32_t slot, const TaskSpec&
     return words;
 }
 
-void Runtime::Impl::spill_producers(std::uint32_t slot) {
+void Runtime::Impl::spill_producers(std::uint32_t slot, std::uint32_t count) {
     Ledger& ledger = ledger_[slot];
     ++spilled_;
     spills_alive_ += ledger.argument_spill == nullptr;
-    ledger.fanin_spill = new std::uint32_t[producer_count_];
-    std::copy_n(producers_.data(), producer_count_, ledger.fanin_spill);
-    if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[producer_count_];
+    ledger.fanin_spill = new std::uint32_t[count];
+    std::copy_n(producers_.data(), count, ledger.fanin_spill);
+    if (config_.policy == Policy::wired) ledger.link_spill = new std::uint64_t[count];
     core_.table().set_spill(slot, ledger.fanin_spill, ledger.link_spill);
 }
 
 // Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes.
 inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions) {
     bool wrong = false;
+    const std::uint64_t largest = heap_.capacity();
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
             // One byte too many is enough to be refused, and cannot overflow the sum.
-            bytes += tensor.bytes <= heap_.capacity() ? heap_.padded(tensor.bytes) : heap_.capacity() + 1;
+            bytes += tensor.bytes <= largest ? heap_.padded(tensor.bytes) : largest + 1;
         } else {
             ++regions;
-            wrong = wrong || is_misplaced(tensor);
+            wrong |= is_misplaced(tensor);
             if (tensor.owner == kNoTask) map_.prefetch(address_of(tensor.base));
         }
     }
@@ -315,26 +355,32 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     ledger.name = task.name;
     ledger.scope = scopes_.empty() ? 0 : scopes_.back().number;
     ledger.tracks = 0;
-    producer_count_ = 0;
     poisoned_ = false;
     troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
-    for (const TaskId dependency : task.dependencies) add_producer(dependency, id, Edge::Source::given);
-    void** const words = task.body ? place_arguments(slot, task) : nullptr;
+    Finder finder(*this, id, troubled_);
+    for (const TaskId dependency : task.dependencies) finder.add(dependency, Edge::Source::given);
+    void** const words = place_arguments(slot, task);
     if (!task.tensors.empty()) {
         map_.expect(regions, troubled_);
-        enter_tensors(task, id, bytes, words);
+        enter_tensors(task, finder, bytes, words);
     }
     ledger.heap_top = heap_.top();
+    const std::uint32_t count = finder.count();
+    edges_ += finder.edges();
     std::uint32_t* const producers = producers_.data();
-    if (config_.wake_target == WakeTarget::first) std::reverse(producers, producers + producer_count_);
-    if (producer_count_ > kInlineFanin) spill_producers(slot);
+    if (config_.wake_target == WakeTarget::first) std::reverse(producers, producers + count);
+    if (count > kInlineFanin) spill_producers(slot, count);
+    // The lines come from where a worker used them last.
+    const std::uint32_t ahead = core_.table().slot_of(id + kPrefetchAhead);
+    __builtin_prefetch(&core_.table()[ahead], 1);
+    __builtin_prefetch(&ledger_[ahead], 1);
     auto& own = core_.table()[slot];
     own.body.set(task.body);
     own.user.set(task.user);
     own.kind.set(static_cast<std::uint8_t>(task.kind));
     const bool pinned = config_.policy == Policy::wired && config_.retain == Retain::scope && !scopes_.empty();
     if (pinned) scopes_.back().tasks.push_back(id);
-    core_.prepare(slot, producers, producer_count_, poisoned_, pinned);
+    core_.prepare(slot, producers, count, poisoned_, pinned);
     ++head_;
     if (regions != 0 && head_ >= reclaim_at_) {
         reclaim();

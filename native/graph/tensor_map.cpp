@@ -12,9 +12,9 @@ unsigned level_of(std::uint64_t begin, std::uint64_t end, unsigned lowest) {
 
 }  // namespace
 
-TensorMap::TensorMap(std::uint32_t capacity)
+TensorMap::TensorMap(std::uint32_t capacity, std::uint32_t buckets)
     : capacity_(capacity),
-      buckets_(std::max<std::uint64_t>(64, capacity)),
+      buckets_(buckets != 0 ? buckets : std::max(64U, capacity)),
       entries_(new Entry[capacity]),
       chunk_heads_(new std::uint64_t[buckets_]),
       table_(new Track[kFirstTracks]()),

@@ -54,7 +54,9 @@ static_assert(sizeof(Track) == 64);
 
 class TensorMap {
   public:
-    explicit TensorMap(std::uint32_t capacity);  // of the ring: a power of two, at most 2^22
+    // Capacity of the ring: a power of two, at most 2^22. Buckets of the index: a power of two, 0 for as many as fit
+    // it.
+    explicit TensorMap(std::uint32_t capacity, std::uint32_t buckets = 0);
 
     std::uint32_t capacity() const { return capacity_; }
     std::uint32_t used() const { return head_ - tail_; }

@@ -23,7 +23,7 @@ void Runtime::Impl::pause_submitter(Patience& patience) {
 }
 
 template <class Done>
-Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, Done&& done_now) {
+Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, unsigned at_once, Done&& done_now) {
     flush();
     const bool help = config_.submitter_helps;
     Patience patience(may_spin_);
@@ -33,7 +33,7 @@ Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, Done&& done_now) {
     const std::uint64_t begun = since;
     Status status;
     while (!done_now()) {
-        if (help && step(0)) {
+        if (help && step(0, at_once)) {
             workers_[0]->trace.mark(Phase::completion);
             patience.reset();
             if (timeout_ns == 0 || now_ns() - begun < timeout_ns) continue;
@@ -63,7 +63,7 @@ Status Runtime::Impl::wait_all(std::uint64_t timeout_ns) {
         watermark_ = core_.watermark(watermark_, published_);
         return watermark_ == head_;
     };
-    Status status = wait_until(timeout_ns, all_done);
+    Status status = wait_until(timeout_ns, timeout_ns == 0 ? steps_at_once_ : 1, all_done);
     reclaim();
     if (!status.ok()) return status;
     await_references();
@@ -98,7 +98,7 @@ Status Runtime::Impl::collect_error() {
 
 Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns) {
     if (task >= head_) return {Code::unknown_task, task, 0, {}};
-    Status status = wait_until(timeout_ns, [this, task] { return done(task); });
+    Status status = wait_until(timeout_ns, 1, [this, task] { return done(task); });
     if (status.ok() && failed(task)) {
         const std::lock_guard<std::mutex> guard(error_lock_);
         status = first_error_;

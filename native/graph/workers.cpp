@@ -43,12 +43,16 @@ void Runtime::Impl::fail(std::uint32_t slot, int result, std::string message) {
     first_error_.detail += message.empty() ? " returned " + std::to_string(result) : ": " + message;
 }
 
-int Runtime::Impl::run_body(unsigned worker, std::uint32_t slot, std::string& message) {
+inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     void** const arguments = own.arguments.get();
     const auto* scalars = reinterpret_cast<const std::uint64_t*>(arguments + own.tensor_count.get());
+    int result = -1;
+    std::string message;
     try {
-        return own.body.get()(arguments, scalars, own.user.get());
+        result = own.body.get()(arguments, scalars, own.user.get());
+        if (result == 0) [[likely]]
+            return Progress::done;
     } catch (abi::__forced_unwind&) {
         // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
         fail(slot, 0, "the body ended its thread");
@@ -62,10 +66,11 @@ int Runtime::Impl::run_body(unsigned worker, std::uint32_t slot, std::string& me
     } catch (...) {
         message = "an exception that is no std::exception";
     }
-    return -1;
+    fail(slot, result, std::move(message));
+    return Progress::failed;
 }
 
-Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
+inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     Worker& self = *workers_[worker];
     bool skip = own.poisoned.get() != 0 || cancel_.load(std::memory_order_relaxed);
@@ -81,13 +86,8 @@ Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
         self.running.store(slot + 1, std::memory_order_relaxed);
-        std::string message;
-        const int code = run_body(worker, slot, message);
+        result = run_body(worker, slot);
         self.running.store(0, std::memory_order_relaxed);
-        if (code != 0) {
-            fail(slot, code, std::move(message));
-            result = Progress::failed;
-        }
     }
     if (self.trace.on()) {
         const std::uint64_t begin = self.trace.last();
@@ -100,9 +100,9 @@ Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     return result;
 }
 
-bool Runtime::Impl::step(unsigned worker) {
+bool Runtime::Impl::step(unsigned worker, unsigned most) {
     const void* const outer = std::exchange(inside, this);
-    const bool worked = core_.step(worker, [this, worker](std::uint32_t slot) { return execute(worker, slot); });
+    const bool worked = core_.step(worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); });
     inside = outer;
     return worked;
 }
@@ -112,7 +112,7 @@ void Runtime::Impl::serve(unsigned worker) {
     Patience patience(may_spin_);
     self.trace.begin();
     while (!stop_.load(std::memory_order_acquire)) {
-        if (step(worker)) {
+        if (step(worker, steps_at_once_)) {
             self.trace.mark(Phase::completion);
             patience.reset();
             continue;

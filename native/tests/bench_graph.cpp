@@ -58,7 +58,7 @@ TensorArg as(TensorArg tensor, Direction direction) {
 
 void submit(Runtime& runtime, TaskSpec& spec) {
     TaskId id = 0;
-    expect(runtime.submit(spec, id));
+    expect(runtime.submit(spec, id, true));
 }
 
 TaskSpec task_of(std::span<TensorArg> tensors, std::span<const std::uint64_t> scalars) {

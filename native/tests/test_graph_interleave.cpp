@@ -132,7 +132,7 @@ struct Run {
     }
 
     bool step(unsigned worker) {
-        return core.step(worker, [this](std::uint32_t slot) { return execute(slot); });
+        return core.step(worker, 1, [this](std::uint32_t slot) { return execute(slot); });
     }
 
     // Mirrors the submitter's loop in submit.cpp: reclaim in order, prepare, publish.
