@@ -74,67 +74,86 @@ Status Batch::move_scopes(Runtime& runtime, std::size_t index) {
 
 Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted) {
     const std::size_t depth = runtime.scope_depth();
-    Status status;
-    if (!with_tensors_) {
-        status = submit_given(runtime, interrupted);
-    } else {
-        std::vector<TaskId> ids(tasks_, kNoTask);
-        std::vector<TensorArg> tensors;
-        std::vector<View> views;
-        std::vector<TaskId> before;
-        for (std::size_t i = 0; i < tasks_ && status.ok(); ++i) {
-            if (i % kAskEvery == 0 && interrupted()) break;
-            status = move_scopes(runtime, i);
-            if (!status.ok()) break;
-            const auto from = static_cast<std::size_t>(access_start_[i]);
-            const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
-            tensors.assign(count, {});
-            views.resize(std::max(views.size(), count));
-            for (std::size_t a = 0; a < count; ++a) {
-                const std::int64_t* access = accesses_ + (from + a) * columns;
-                const auto which = static_cast<std::size_t>(access[buffer]);
-                TensorArg& tensor = tensors[a];
-                tensor.direction = static_cast<Direction>(access[direction]);
-                if (tensor.direction == Direction::out) {
-                    tensor.bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
-                    continue;
-                }
-                tensor.base = reinterpret_cast<void*>(buffer_base_[which]);
-                if (buffer_creator_[which] >= 0) tensor.owner = ids[static_cast<std::size_t>(buffer_creator_[which])];
-                const auto begin = static_cast<std::uint64_t>(access[offset]);
-                if (access[rows] == 1) {
-                    tensor.region = {begin, begin + static_cast<std::uint64_t>(access[row_bytes]), nullptr};
-                } else {
-                    const std::int64_t shape[] = {access[rows], access[row_bytes]};
-                    const std::int64_t strides[] = {access[stride], 1};
-                    make_region(begin, 1, 2, shape, strides, views[a], tensor.region);
-                }
-            }
-            TaskSpec spec;
-            std::uint64_t number = 0;
-            fill(spec, i, number);
-            spec.tensors = tensors;
-            if (with_dependencies_) {
-                before.clear();
-                for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
-                    before.push_back(ids[static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])]);
-                }
-                spec.dependencies = before;
-            }
-            status = runtime.submit(spec, ids[i], true);
-            for (std::size_t a = 0; a < count; ++a) {
-                if (tensors[a].direction != Direction::out) continue;
-                const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
-                buffer_base_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
-            }
-        }
-    }
+    Status status = with_tensors_ ? submit_with_tensors(runtime, interrupted) : submit_given(runtime, interrupted);
     if (Status told = runtime.flush(); status.ok()) status = std::move(told);
     while (runtime.scope_depth() > depth) {
         Status ended = runtime.scope_end();
         if (status.ok()) status = std::move(ended);
     }
     return status;
+}
+
+// The arguments of one task; true if the runtime has to allocate some of them. Ids are consecutive from `base`.
+bool Batch::fill_tensors(std::size_t index, TaskId base, std::vector<TensorArg>& tensors, std::vector<View>& views) {
+    const auto from = static_cast<std::size_t>(access_start_[index]);
+    const auto count = static_cast<std::size_t>(access_start_[index + 1]) - from;
+    if (tensors.size() < count) {
+        tensors.resize(count);
+        views.resize(count);
+    }
+    bool allocates = false;
+    const std::int64_t* access = accesses_ + from * columns;
+    for (std::size_t a = 0; a < count; ++a, access += columns) {
+        const auto which = static_cast<std::size_t>(access[buffer]);
+        TensorArg& tensor = tensors[a];
+        tensor.direction = static_cast<Direction>(access[direction]);
+        if (tensor.direction == Direction::out) {
+            tensor.base = nullptr;
+            tensor.region = {};
+            tensor.owner = kNoTask;
+            tensor.bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
+            allocates = true;
+            continue;
+        }
+        tensor.base = reinterpret_cast<void*>(buffer_base_[which]);
+        const std::int64_t creator = buffer_creator_[which];
+        tensor.owner = creator >= 0 ? base + static_cast<TaskId>(creator) : kNoTask;
+        const auto begin = static_cast<std::uint64_t>(access[offset]);
+        const auto length = static_cast<std::uint64_t>(access[row_bytes]);
+        if (access[rows] == 1) {
+            tensor.region = {begin, begin + length, nullptr};
+        } else if (access[stride] == access[row_bytes] && access[rows] > 0) {
+            tensor.region = {begin, begin + length * static_cast<std::uint64_t>(access[rows]), nullptr};
+        } else {
+            const std::int64_t shape[] = {access[rows], access[row_bytes]};
+            const std::int64_t strides[] = {access[stride], 1};
+            make_region(begin, 1, 2, shape, strides, views[a], tensor.region);
+        }
+    }
+    return allocates;
+}
+
+Status Batch::submit_with_tensors(Runtime& runtime, const std::function<bool()>& interrupted) {
+    const TaskId base = runtime.next_id();
+    std::vector<TensorArg> tensors;
+    std::vector<View> views;
+    std::vector<TaskId> before;
+    TaskSpec spec;
+    for (std::size_t i = 0; i < tasks_; ++i) {
+        if (i % kAskEvery == 0 && interrupted()) break;
+        if (Status status = move_scopes(runtime, i); !status.ok()) return status;
+        const bool allocates = fill_tensors(i, base, tensors, views);
+        const auto from = static_cast<std::size_t>(access_start_[i]);
+        const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
+        std::uint64_t number = 0;
+        fill(spec, i, number);
+        spec.tensors = {tensors.data(), count};
+        if (with_dependencies_) {
+            before.clear();
+            for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
+                before.push_back(base + static_cast<TaskId>(dependencies_[static_cast<std::size_t>(d)]));
+            }
+            spec.dependencies = before;
+        }
+        TaskId id = 0;
+        if (Status status = runtime.submit(spec, id, true); !status.ok()) return status;
+        for (std::size_t a = 0; allocates && a < count; ++a) {
+            if (tensors[a].direction != Direction::out) continue;
+            const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
+            buffer_base_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
+        }
+    }
+    return {};
 }
 
 // Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does.

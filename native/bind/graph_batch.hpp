@@ -28,6 +28,9 @@ class Batch {
     graph::Status submit(graph::Runtime& runtime, const std::function<bool()>& interrupted);
 
   private:
+    graph::Status submit_with_tensors(graph::Runtime& runtime, const std::function<bool()>& interrupted);
+    bool fill_tensors(std::size_t index, graph::TaskId base, std::vector<graph::TensorArg>& tensors,
+                      std::vector<graph::View>& views);
     graph::Status submit_given(graph::Runtime& runtime, const std::function<bool()>& interrupted);
     graph::Status move_scopes(graph::Runtime& runtime, std::size_t index);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;

@@ -91,7 +91,6 @@ void TensorMap::settle(Track& track, const Region& region) {
 }
 
 void TensorMap::meet(Entry& entry, const Search& search) {
-    ++steps_;
     const Overlap meeting = overlap(search.region, region_of(entry));
     if (meeting == Overlap::none) return;
     found_.push_back(entry.task);
@@ -202,6 +201,7 @@ void TensorMap::index_entry(Track& track, std::uint32_t position) {
     own.indexed = true;
     (own.writes ? track.split.write_levels : track.split.read_levels) |= 1U << (level - kLowestLevel);
     ++track.split.count;
+    ++indexed_;
     const std::uint64_t chunk = own.begin >> level;
     const bool straddles = (own.end - 1) >> level != chunk;
     for (unsigned which = 0; which <= static_cast<unsigned>(straddles); ++which) {

@@ -62,7 +62,7 @@ class TensorMap {
     std::uint32_t used() const { return head_ - tail_; }
     std::uint32_t peak() const { return std::max(peak_, used()); }
     bool room(std::uint32_t entries) const { return used() + entries <= capacity_; }
-    std::uint64_t steps() const { return steps_; }  // entries looked at, for profiling
+    std::uint64_t indexed() const { return indexed_; }  // entries that had to be indexed, ever
 
     // Tasks below `watermark` are done. lost(task, buffer, region, writes) is called for each region that is dropped.
     template <class Lost>
@@ -246,7 +246,7 @@ class TensorMap {
     std::uint32_t reserve_ = 0;
     std::uint64_t watermark_ = 0;
     std::uint64_t floor_ = 0;
-    std::uint64_t steps_ = 0;
+    std::uint64_t indexed_ = 0;
 };
 
 }  // namespace whet::graph

@@ -318,10 +318,11 @@ void tensor_map_agrees_with_a_list(std::uint32_t capacity, bool tiles, std::uint
     std::vector<Access> live;
     std::vector<std::bitset<kTasks>> before(kTasks);  // what each task waits for, directly or not
     std::uint64_t watermark = 0;
+    std::uint64_t lag = 0;
     std::uint64_t invented = 0;
     std::uint64_t missed = 0;
     for (std::uint64_t task = 0; task < kTasks; ++task) {
-        const std::uint64_t lag = random.below(200);
+        if (task % 100 == 0) lag = random.below(600);
         if (task > lag) watermark = std::max(watermark, task - lag);
         if (!map.room(2)) watermark = task;
         map.reclaim(watermark, [](auto...) {});
@@ -331,9 +332,9 @@ void tensor_map_agrees_with_a_list(std::uint32_t capacity, bool tiles, std::uint
         std::set<std::uint64_t> found;
         for (int argument = 0; argument < 2; ++argument) {
             // Some buffers are touched as a whole only, some in parts, some in both ways.
-            const std::uint64_t which = 1 + random.below(40);
-            const bool whole = which > 12 || random.below(8) == 0;
-            Access access{task, which * kBytes, random.below(2) == 0, {}};
+            const std::uint64_t which = random.below(4) == 0 ? 7 + random.below(30) : 1 + random.below(6);
+            const bool whole = which > 6 || random.below(64) == 0;
+            Access access{task, which * kBytes, random.below(3) == 0, {}};
             Region region{0, kBytes, nullptr};
             View view;
             if (!whole && tiles && random.below(2) == 0) {
@@ -378,6 +379,7 @@ void tensor_map_agrees_with_a_list(std::uint32_t capacity, bool tiles, std::uint
     }
     CHECK(missed == 0);
     if (exact) CHECK(invented == 0);
+    if (capacity >= 4096) CHECK(map.indexed() > kTasks);
 }
 
 }  // namespace

@@ -90,8 +90,13 @@ def _submit_and_wait(batch: Batch, runtime: Runtime) -> None:
 
 
 def window_for(work: Workload) -> int:
-    """The smallest window in which the largest scope fits with room to run ahead."""
-    return 1 << max(12, min(16, (work.tasks - 1).bit_length()))
+    """4,096 tasks, which a core's own cache holds, or more where twice the largest outermost scope needs it."""
+    if len(work.scope_open) == 0:
+        return 1 << 12
+    outside = np.cumsum(work.scope_open - work.scope_close) == work.scope_open
+    begins = np.flatnonzero(outside & (work.scope_open > 0))
+    largest = int(np.diff(np.append(begins, work.tasks)).max(initial=1))
+    return 1 << max(12, (2 * largest - 1).bit_length())
 
 
 def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
