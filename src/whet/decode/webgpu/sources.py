@@ -50,8 +50,8 @@ def _unrolled(tile: int, line: str) -> str:
 @cache
 def product_kernel(stage: str, kind: str, tile: int) -> Kernel:
     """The product of one stage with weights of one type, for `tile` vectors at a time."""
-    slice_of_h = " + ((group.x + group.y * groups.x) % params.slots) * params.batch * stride" if stage == "fc2" else ""
-    loaded = "input_block(at$i + 4u * block)"
+    slice_of_h = " + ((group.x + group.y * groups.x) % params.slots) * params.batch * params.blocks" if stage == "fc2" else ""
+    loaded = "input[at$i + block]"
     if stage == "wo":
         loaded = f"masked({loaded}, 16u * block, low, high)"
     rows = Template(_text("finish_rows")).substitute(store=STORES.get(stage, ""))
@@ -62,7 +62,7 @@ def product_kernel(stage: str, kind: str, tile: int) -> Kernel:
         start=WO_START if stage == "wo" else PLAIN_START,
         sums=_unrolled(
             tile,
-            f"let at$i = min(tile * TILE + $iu, params.batch - 1u) * stride{slice_of_h};"
+            f"let at$i = min(tile * TILE + $iu, params.batch - 1u) * params.blocks{slice_of_h};"
             " var low_row$i = 0.0; var high_row$i = 0.0;",
         ),
         accumulate=_unrolled(tile, f"let x$i = {loaded}; low_row$i += times(x$i, w0); high_row$i += times(x$i, w1);"),

@@ -19,7 +19,7 @@ struct Block { a: vec4f, b: vec4f, c: vec4f, d: vec4f }
 
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
-@group(0) @binding(3) var<storage, read> input: array<vec4f>;
+@group(0) @binding(3) var<storage, read> input: array<Block>;
 @group(0) @binding(4) var<storage, read_write> result: array<f32>;
 
 const TILE = ${tile}u;
@@ -27,8 +27,6 @@ const LANES = 16u;
 const ROWS = 32u;  // of a workgroup: two for each 16 of its 256 invocations
 
 var<workgroup> lane_sums: array<f32, ROWS * TILE * LANES>;
-
-fn input_block(at: u32) -> Block { return Block(input[at], input[at + 1u], input[at + 2u], input[at + 3u]); }
 
 fn times(x: Block, w: Block) -> f32 { return (dot(x.a, w.a) + dot(x.b, w.b)) + (dot(x.c, w.c) + dot(x.d, w.d)); }
 
@@ -56,7 +54,6 @@ fn ${entry}(
     // What lies beyond the last row or sequence is computed as the last one and not stored.
     let row0 = min(first_row + 2u * pair, params.rows - 1u);
     let row1 = min(first_row + 2u * pair + 1u, params.rows - 1u);
-    let stride = 4u * params.blocks;
     ${start}
     ${sums}
     for (var block = begin + lane; block < end; block += LANES) {
