@@ -50,7 +50,9 @@ def _unrolled(tile: int, line: str) -> str:
 @cache
 def product_kernel(stage: str, kind: str, tile: int) -> Kernel:
     """The product of one stage with weights of one type, for `tile` vectors at a time."""
-    slice_of_h = " + ((group.x + group.y * groups.x) % params.slots) * params.batch * params.blocks" if stage == "fc2" else ""
+    slice_of_h = (
+        " + ((group.x + group.y * groups.x) % params.slots) * params.batch * params.blocks" if stage == "fc2" else ""
+    )
     loaded = "input[at$i + block]"
     if stage == "wo":
         loaded = f"masked({loaded}, 16u * block, low, high)"
