@@ -26,6 +26,9 @@ turn with the others, and must give the oracle's answer on every input that is t
 times, **library / whet**: 4.0 means that the library takes four times as long. One thread compares CPU time, two
 threads wall time. "–" is a library that would take too long, that has no second thread, or that failed; the notes at
 the end say which. Points are independent random multiples of the generator.
+
+Aztec's current package, @aztec/bb.js, multiplies one point of G1 by one scalar (`Bn254G1Mul`) and has no call that sums
+over given points; the older package that has one stands for it here.
 """
 LOADING = """
 ## Loading the points
@@ -41,16 +44,20 @@ def cells(row: Row, name: str) -> str:
     """How many times as long as ours: CPU time on one thread, wall time on several."""
     if name not in row["ms"]:
         return "–"
-    which = 0 if row["threads"] == 1 else 1
-    ratio = row["ms"][name][which] / row["ms"]["whet"][which]
+    ratio = _ratio(row, name)
     return f"{ratio:.1f}" if ratio < 100 else f"{ratio:.0f}"
+
+
+def _ratio(row: Row, name: str) -> float:
+    which = 0 if row["threads"] == 1 else 1
+    return float(row["ms"][name][which] / row["ms"]["whet"][which])
 
 
 def write_page(path: Path, rows: list[Row], versions: dict[str, str]) -> None:
     order = list(PROFILES)
     rows = sorted(rows, key=lambda row: (row["threads"], row["n"], order.index(row["profile"])))
     names = [name for name in (*PYPI, *NPM) if any(name in row["ms"] for row in rows)]
-    text = HEAD + "\n" + "".join(_peers(names, versions)) + "\n## Random scalars\n\n"
+    text = HEAD + "\n" + "".join(_peers(names, versions)) + "\n" + _summary(names, rows) + "\n## Random scalars\n\n"
     text += _table(names, [row for row in rows if row["profile"] == "random"], ("threads", "n"))
     for threads in sorted({row["threads"] for row in rows}):
         some = [row for row in rows if row["threads"] == threads]
@@ -76,9 +83,30 @@ KIND = {
     "mcl": "mcl, C++ with generated assembly",
     "frx": "an array compiler with field types, C++",
     "ffjavascript": "the arithmetic of snarkjs, WebAssembly",
-    "barretenberg": "Aztec's C++ as WebAssembly; the last release that exports a Pippenger over given points",
+    "barretenberg": "Aztec's C++ as WebAssembly",
     "noble": "JavaScript with big integers",
 }
+
+
+def _summary(names: list[str], rows: list[Row]) -> str:
+    """The narrowest lead over any library, on everything and on random scalars."""
+    text = ""
+    for what, some in (("random scalars", [r for r in rows if r["profile"] == "random"]), ("any scalars", rows)):
+        least = min(((_ratio(row, name), name, row) for row in some for name in names if name in row["ms"]), key=_first)
+        ratio, name, row = least
+        threads = f"{row['threads']} thread{'s' if row['threads'] > 1 else ''}"
+        text += (
+            f"- Narrowest lead with {what}: {ratio:.1f} ({name}, {_power(row['n'])}, {row['profile']}, {threads}).\n"
+        )
+    return text
+
+
+def _first(found: tuple[float, str, Row]) -> float:
+    return found[0]
+
+
+def _milliseconds(value: float) -> str:
+    return f"{value:,.0f}" if value >= 100 else f"{value:.3g}"
 
 
 def _power(n: int) -> str:
@@ -90,7 +118,7 @@ def _table(names: list[str], rows: list[Row], keys: tuple[str, ...]) -> str:
     for row in rows:
         head = [_power(row[key]) if key == "n" else str(row[key]) for key in keys]
         ours = row["ms"]["whet"][0 if row["threads"] == 1 else 1]
-        text += "| " + " | ".join([*head, f"{ours:.3g}", *(cells(row, name) for name in names)]) + " |\n"
+        text += "| " + " | ".join([*head, _milliseconds(ours), *(cells(row, name) for name in names)]) + " |\n"
     return text
 
 
@@ -108,7 +136,7 @@ def _busy(names: list[str], rows: list[Row]) -> str:
 def _loads(names: list[str], rows: list[Row]) -> str:
     text = "| n | " + " | ".join(names) + " |\n" + "|---" * (1 + len(names)) + "|\n"
     for row in rows:
-        times = (f"{row['load_ms'][name]:.3g}" if name in row["load_ms"] else "–" for name in names)
+        times = (_milliseconds(row["load_ms"][name]) if name in row["load_ms"] else "–" for name in names)
         text += f"| {_power(row['n'])} | " + " | ".join(times) + " |\n"
     return text
 

@@ -119,7 +119,7 @@ for await (const line of createInterface({ input: process.stdin })) {
       answer = { wall_ms, cpu_ms: (used.user + used.system) / 1e3, x: x.toString(), y: y.toString() };
     }
   } catch (error) {
-    answer = { error: String(error).slice(0, 200) };
+    answer = { error: String(error).split("\n")[0].replace(/^(Error: )+/, "").slice(0, 120) };
   }
   console.log(JSON.stringify(answer));
 }

@@ -118,7 +118,7 @@ def main():
                 answer = {"wall_ms": 1e3 * (time.perf_counter() - start), "cpu_ms": 1e3 * (time.process_time() - cpu)}
                 answer["x"], answer["y"] = (str(int(v)) for v in peer.affine(result))
         except Exception as error:
-            answer = {"error": f"{type(error).__name__}: {str(error)[:200]}"}
+            answer = {"error": str(error)[:120] or type(error).__name__}
         print(json.dumps(answer), flush=True)
 
 
