@@ -196,6 +196,52 @@ void Run::cut_digits(const std::byte* scalars, Workspace& workspace, unsigned fi
     clock_.end(Stage::digits);
 }
 
+// A block of digits taken apart, by loops that the compiler makes vectors of. The sign is as good as random: a branch
+// on it in the counting loop cost 3.5 of 4 ns per digit.
+struct DigitBlock {
+    static constexpr std::size_t size = 512;
+    static constexpr std::size_t ahead = 12;  // slots that the scatter fetches before it writes them
+
+    void take(const std::int16_t* digits, std::size_t count) {
+        for (std::size_t i = 0; i < count; ++i) {
+            const int digit = digits[i], negative = digit >> 31;
+            magnitude[i] = static_cast<u16>((digit ^ negative) - negative);
+        }
+    }
+    void take_entries(const std::int16_t* digits, std::size_t count, u32 first_entry) {
+        for (u32 i = 0; i < count; ++i)
+            entry[i] = (first_entry + i * entry_of_point(1, false)) | static_cast<u32>(digits[i] < 0);
+        std::fill_n(magnitude + count, ahead, u16{0});
+    }
+    static_assert(entry_sign == 1);
+
+    u16 magnitude[size + ahead];
+    u32 entry[size];
+};
+
+void count_digits(const std::int16_t* digits, std::size_t n, u32* counts) {
+    DigitBlock block;
+    for (std::size_t first = 0; first < n; first += DigitBlock::size) {
+        const std::size_t count = std::min(n - first, DigitBlock::size);
+        block.take(digits + first, count);
+        for (std::size_t i = 0; i < count; ++i) ++counts[block.magnitude[i]];
+    }
+}
+
+void place_digits(const std::int16_t* digits, std::size_t n, u32 first_entry, const Lists::Cursor& to) {
+    DigitBlock block;
+    for (std::size_t first = 0; first < n; first += DigitBlock::size) {
+        const std::size_t count = std::min(n - first, DigitBlock::size);
+        block.take(digits + first, count);
+        block.take_entries(digits + first, count, first_entry);
+        for (std::size_t i = 0; i < count; ++i) {
+            to.prefetch(block.magnitude[i + DigitBlock::ahead]);
+            if (block.magnitude[i] != 0) to.place(block.magnitude[i], block.entry[i]);
+        }
+        first_entry += static_cast<u32>(count) * entry_of_point(1, false);
+    }
+}
+
 // Counting sort of one window's digits into the slots of its buckets. The cost is two passes with random access to the
 // counters, which fit L2, and one random store per entry.
 template <class Workspace>
@@ -207,22 +253,13 @@ void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
     parallel(last - first, [&](std::size_t region, unsigned) {
         const std::int16_t* const digits = workspace.digits.template as<std::int16_t>() + region * plan.halves();
         u32* const counts = lists.counts(region);
-        for (std::size_t i = 0; i < plan.halves(); ++i) ++counts[digits[i] < 0 ? -digits[i] : digits[i]];
+        count_digits(digits, plan.halves(), counts);
         entries[region] = plan.halves() - counts[0];
         counts[0] = 0;
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        const auto place = [&](const std::int16_t* digit, u32 entry) {
-            for (std::size_t i = 0; i < plan.n; ++i, entry += entry_of_point(1, false)) {
-                const int d = digit[i];
-                if (d == 0) continue;  // the sign is as good as random, so no branch on it
-                const int negative = d >> 31;
-                to.place(static_cast<std::size_t>((d ^ negative) - negative),
-                         entry | (static_cast<u32>(negative) & entry_sign));
-            }
-        };
-        place(digits, entry_of_point(0, false));
-        if (plan.glv) place(digits + plan.n, entry_of_point(0, !WHET_PLANT(endomorphism_lost)));
+        place_digits(digits, plan.n, entry_of_point(0, false), to);
+        if (plan.glv) place_digits(digits + plan.n, plan.n, entry_of_point(0, !WHET_PLANT(endomorphism_lost)), to);
     });
     for (const u64 count : entries) report_.entries += count;
     clock_.end(Stage::sort);

@@ -93,6 +93,7 @@ class Lists {
             entries[at] = entry;
             slot[list] = at + (at >= first_long_slot ? 1 : static_cast<u32>(lanes));
         }
+        void prefetch(std::size_t list) const { __builtin_prefetch(entries + slot[list], 1); }
     };
     Cursor cursor(std::size_t region) { return {counts(region), entries_.as<u32>(), regions_[region].first_long_slot}; }
 
