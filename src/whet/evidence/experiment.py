@@ -11,6 +11,7 @@ from statistics import median
 from typing import Any
 
 from whet.evidence import environment, seeds, warnings
+from whet.evidence.adapter import identify
 from whet.evidence.cases import smaller
 from whet.evidence.child import ask
 from whet.evidence.claims import Reading
@@ -43,7 +44,8 @@ class Experiment:
     def run(self) -> Run:
         began = time.monotonic()
         created = datetime.now(UTC)
-        surroundings = environment.capture(self._engine_folder())
+        adapter = identify(self.plan.device)
+        surroundings = environment.capture(self._engine_folder(), {"adapter": adapter} if adapter else None)
         memory = self._memory()
         with Rig(self.plan) as rig:
             readings, refusals = self._gate(rig)

@@ -22,7 +22,14 @@ MARKS = {
     Outcome.UNDECIDED: "?",
     Outcome.REFUSED: "✕",
 }
-TITLES = {"cpu": "CPU", "os": "Operating system", "gpu": "GPU", "load": "Load average", "native": "Native module"}
+TITLES = {
+    "cpu": "CPU",
+    "os": "Operating system",
+    "gpu": "GPU",
+    "load": "Load average",
+    "native": "Native module",
+    "adapter": "GPU adapter",
+}
 SMALLEST_REACH = 0.01
 
 
@@ -192,4 +199,6 @@ def _plain(key: str, value: Any) -> str:
         return units.size(value)
     if isinstance(value, list):
         return " ".join(str(item) for item in value)
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_plain(str(name), part)}" for name, part in value.items())
     return str(value)
