@@ -12,6 +12,7 @@ from whet.decode.engine import DecodeEngine
 from whet.decode.webgpu.program import PASSES
 from whet.errors import Unsupported
 from whet.protocol import Case, parse_variant
+from whet.regions import account, load
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 CASE = Case(sizes={"batch": 2, "length": 17, "page": 4, "hidden": 64}, profile="int8-bf16")
@@ -41,6 +42,10 @@ def test_passes_become_the_region_table(decode_device, tmp_path):
     rows = json.loads(done.stdout)["table"]["rows"]
     assert tuple(row["region"] for row in rows) == PASSES
     assert all(row["active_workers"] == 3 for row in rows)
+    capture = load(kept)
+    assert capture.about.tick_source == "timestamp_query"
+    # What lies between the passes is a hole, not theirs.
+    assert 0 < account(capture).coverage < 1
 
 
 def test_timing_can_be_left_out_and_a_cpu_variant_stays_on_the_cpu(decode_device):

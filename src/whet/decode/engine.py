@@ -137,14 +137,13 @@ class DecodeEngine(Engine):
 
     def timing(self, state: State) -> Timing | None:
         """Passes of the last step, where the device has timestamps; a stage of several passes is one region."""
-        if state.layer.gpu is None:
+        gpu = state.layer.gpu
+        if gpu is None or gpu.span_ns is None:
             return None
         regions: dict[str, int] = {}
-        for name, taken_ns in state.layer.gpu.passes_ns:
-            if taken_ns is None:
-                return None
-            regions[name] = regions.get(name, 0) + taken_ns
-        return Timing(sum(regions.values()), regions)
+        for name, taken_ns in gpu.passes_ns:
+            regions[name] = regions.get(name, 0) + (taken_ns or 0)
+        return Timing(gpu.span_ns, regions)
 
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Of the GPU's memory alone."""

@@ -41,6 +41,8 @@ class Device:
         self._buffers: dict[str, Buffer] = {}
         self._pipelines: dict[Kernel, Any] = {}
         self._closed = False
+        # From the first pass's begin to the last one's end, in the last submission; None where it was not timed.
+        self.span_ns: int | None = None
         self.timestamp_period_ns = _timestamp_period_ns(handle) if "timestamp-query" in handle.features else None
 
     def buffer(self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None) -> Buffer:
@@ -127,12 +129,14 @@ class Device:
         """
         passes = [step for step in steps if isinstance(step, Pass)]
         if not (timestamps and self.timestamp_period_ns is not None and passes):
+            self.span_ns = None
             self._execute(steps, None)
             return [(one.name, None) for one in passes]
         with self._queries(len(passes)) as queries:
             self._execute(steps, queries)
             fetched = self._guarded("read", "reading timestamps", lambda: self._fetch(queries[1], 16 * len(passes)))
         ticks = fetched.view(np.int64) * self.timestamp_period_ns
+        self.span_ns = round(ticks[-1] - ticks[0])
         return [(one.name, round(ticks[2 * i + 1] - ticks[2 * i])) for i, one in enumerate(passes)]
 
     def close(self) -> None:

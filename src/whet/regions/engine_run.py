@@ -22,6 +22,7 @@ def capture_engine(
     state = engine.setup(variant, case, fixed, device)
     stages: list[dict[str, int]] = []
     totals: list[int] = []
+    clock = "monotonic"
     try:
         for index in range(repeats + 1):
             inputs: dict[str, Array] = {**fixed, **engine.prepare(case, seed + index)}
@@ -38,6 +39,7 @@ def capture_engine(
             if index:
                 stages.append(dict(timing.regions_ns))
                 totals.append(timing.device_ns or wall_ns)
+                clock = "timestamp_query" if timing.device_ns else "monotonic"
     finally:
         engine.close(state)
     launch: dict[str, LaunchValue] = {
@@ -47,4 +49,4 @@ def capture_engine(
         "device": device,
         "seed": seed,
     }
-    return from_stages(stages, totals_ns=totals, name=f"{engine.name} {variant}", launch=launch)
+    return from_stages(stages, totals_ns=totals, tick_source=clock, name=f"{engine.name} {variant}", launch=launch)

@@ -79,6 +79,7 @@ class WebGpuLayer:
         self.shape = shape
         self._binding_bytes = binding_bytes
         self.passes_ns: list[tuple[str, int | None]] = []
+        self.span_ns: int | None = None
         self._pieces = pieces(
             shape, {name: matrix.kind for name, matrix in matrices.items()}, binding_bytes=binding_bytes
         )
@@ -128,6 +129,7 @@ class WebGpuLayer:
         self._send_cache(cache)
         self._write("inputs", _inputs(self._parts, x, cache, angles, gate))
         self.passes_ns = self.device.submit(self._program.steps, timestamps=timed)
+        self.span_ns = self.device.span_ns
         return self._results()
 
     def hold(self, cache: PagedCache) -> None:
