@@ -2,27 +2,14 @@
 
 from __future__ import annotations
 
-import os
-
 import pytest
-
-from whet.errors import Unsupported
-
-
-def _needed(make):
-    """What `make` gives; a machine that lacks it skips with the cure, but fails where CI=true."""
-    try:
-        return make()
-    except Unsupported as error:
-        if os.environ.get("CI") == "true":
-            raise
-        pytest.skip(f"{error.cause}: {error.cure}")
+from needs import needed
 
 
 def _opened():
     from whet.gpu import open_device
 
-    with _needed(lambda: open_device(debug=True)) as opened:
+    with needed(lambda: open_device(debug=True)) as opened:
         yield opened
 
 
@@ -41,7 +28,7 @@ def decode_device():
 def browser():
     from whet.gpu.browser import Browser
 
-    with _needed(Browser) as started:
+    with needed(Browser) as started:
         yield started
 
 
@@ -50,7 +37,7 @@ def dawn():
     """`dawn(program, inputs, outputs)` runs under Dawn."""
     from whet.gpu import dawn as module
 
-    return lambda *given, **more: _needed(lambda: module.run(*given, **more))
+    return lambda *given, **more: needed(lambda: module.run(*given, **more))
 
 
 @pytest.fixture(params=["dawn", "chromium"])

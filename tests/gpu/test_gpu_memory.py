@@ -1,0 +1,128 @@
+"""The memory map against the ledger of what was really allocated, what budgets do to it, and `whet memory`."""
+
+from __future__ import annotations
+
+import json
+import random
+from dataclasses import replace
+
+import pytest
+
+from whet.cli import app
+from whet.errors import BadInput, DeviceOutOfMemory, Unsupported
+from whet.gpu import Pass
+from whet.msm.webgpu.frontier import at, frontier, passes
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.memory import Request, fit, memory_map, total_bytes
+from whet.msm.webgpu.plan import build
+
+VARIANTS = {
+    "walker": Choice(),
+    "walker device": Choice(scratch="device", slots=4, tpb=128),
+    "walker glv": Choice(glv=True),
+    "plain": Choice(accumulator="gpu_plain"),
+    "few threads": Choice(threads=64),
+}
+SIZES = (1, 2, 33, 255, 1000, 5000)
+
+
+@pytest.mark.gpu
+@pytest.mark.xdist_group("gpu")
+@pytest.mark.parametrize("name", VARIANTS)
+def test_the_map_is_the_ledger_to_the_byte(device, name, tried):
+    device.debug = False
+    for n in SIZES:
+        for batches in (0, 1, 2, 5, 64):
+            choice = replace(VARIANTS[name], batches=batches)
+            device.ledger.peak_bytes = 0
+            made = device.allocate(build(n, choice).program)
+            device.read(made["result"])
+            rows = memory_map(n, choice)
+            assert device.ledger.peak == {row.name: row.size_bytes for row in rows}, (n, batches)
+            assert device.ledger.peak_bytes == sum(row.size_bytes for row in rows)
+            for buffer in made.values():
+                device.release(buffer)
+            tried("maps equal to the ledger")
+    assert device.ledger.live_bytes == 0
+
+
+def test_the_sizes_that_were_promised():
+    def whole(n, **given):
+        return sum(row.size_bytes for row in memory_map(n, **given))
+
+    assert whole(1 << 17) <= 45_000_000
+    assert whole(1 << 20) <= 165_000_000
+    assert whole(1 << 20, memory_budget=100_000_000) <= 100_000_000
+
+
+def test_every_budget_is_kept_or_refused(tried):
+    rng = random.Random(5)
+    for _ in range(300):
+        n = rng.choice([1, 100, 1 << rng.randrange(8, 21), rng.randrange(1, 1 << 20)])
+        choice = rng.choice(list(VARIANTS.values()))
+        points = frontier(Request(n, choice, n))
+        floor, most = points[-1].total_bytes, points[0].total_bytes
+        budget = rng.randrange(max(1, floor - floor // 10), most + 1000)
+        request = Request(n, choice, n, memory_budget=budget)
+        if budget < floor:
+            with pytest.raises(DeviceOutOfMemory):
+                fit(request)
+        else:
+            geometry = fit(request)
+            assert floor <= total_bytes(geometry, choice, n) <= budget
+        tried("memory budgets")
+
+
+def test_the_frontier_only_trades(tried):
+    for name, choice in VARIANTS.items():
+        for n in (300, 1 << 14, 1 << 17, 1 << 20):
+            points = frontier(Request(n, choice, n))
+            assert [p.total_bytes for p in points] == sorted((p.total_bytes for p in points), reverse=True)
+            times = [p.estimated_ns for p in points]
+            assert times == sorted(times) and len(set(times)) == len(times), name
+            tried("frontiers")
+
+
+@pytest.mark.parametrize("name", VARIANTS)
+def test_passes_are_counted_as_they_are_recorded(name):
+    for n, batches in ((1, 1), (300, 3), (5000, 2)):
+        choice = replace(VARIANTS[name], batches=batches)
+        plan = build(n, choice)
+        recorded = sum(isinstance(step, Pass) for step in plan.program.steps)
+        assert passes(plan.geometry, planned=choice.accumulator != "gpu_plain") == recorded
+        assert at(plan.request, plan.geometry).passes == recorded
+
+
+def test_the_command_prints_the_map_without_a_gpu(capsys, monkeypatch):
+    monkeypatch.setattr("whet.gpu.adapter.adapters", lambda: pytest.fail("no adapter may be asked"))
+    app.invoke(["memory", "msm", "--n", "2^20", "--budget", "100MB", "--json"])
+    said = json.loads(capsys.readouterr().out)
+    assert said["total_bytes"] == sum(row["size_bytes"] for row in said["map"]) <= said["budget_bytes"] == 100_000_000
+    assert said["floor_bytes"] <= said["total_bytes"]
+    assert {row["name"] for row in said["map"]} >= {"points_x", "scalars", "buckets", "staging"}
+    app.invoke(["memory", "msm", "--n", "2^17"])
+    shown = capsys.readouterr().out
+    for words in ("points_x", "total", "floor:", "model"):
+        assert words in shown
+
+
+@pytest.mark.parametrize(
+    ("words", "kind", "said"),
+    [
+        (["--budget", "10MB"], BadInput, "at least"),
+        (["--budget", "lots"], BadInput, "budget"),
+        (["--n", "0"], BadInput, "0 points"),
+        (["--variant", "affine"], BadInput, "affine"),
+        (["--variant", "walker:tpb=7"], BadInput, "tpb"),
+    ],
+)
+def test_the_command_explains_what_cannot_be(words, kind, said, tried):
+    with pytest.raises(kind, match=said) as caught:
+        app.invoke(["memory", "msm", *words])
+    assert caught.value.cure
+    tried("malformed inputs")
+
+
+def test_other_engines_have_no_lever():
+    with pytest.raises(Unsupported, match="graph"):
+        app.invoke(["memory", "graph"])
