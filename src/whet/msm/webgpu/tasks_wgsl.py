@@ -14,7 +14,7 @@ The tail's place is also where the running sum lives, and every task writes its 
 from __future__ import annotations
 
 SLOT = """
-struct Slot { at: u32, left: u32, position: u32, end: u32, split: u32, going: u32 }
+struct Slot { at: u32, left: u32, position: u32, end: u32, split: u32, holds: u32, going: u32 }
 
 // Tails first, then heads; neighbouring threads are neighbours in memory.
 fn tail_place(task: u32) -> u32 { return (task % SLOTS) * params.max_threads + task / SLOTS; }
@@ -33,8 +33,8 @@ fn find_bucket(addition: u32) -> u32 {
 """
 
 WALK = """
-// Begins a task: its slot and the first point of its running sum.
-fn open_task(task: u32, sum: ptr<function, Pt>) -> Slot {
+// A task that has not entered its first bucket: no sum yet, and `split` additions of that bucket belong to others.
+fn open_task(task: u32) -> Slot {
     var slot = Slot();
     let first = first_addition(task);
     slot.left = first_addition(task + 1u) - first;
@@ -42,46 +42,47 @@ fn open_task(task: u32, sum: ptr<function, Pt>) -> Slot {
         set_tag(task, 0u);
         return slot;
     }
-    slot.at = find_bucket(first);
-    let bucket = dense[slot.at];
-    slot.position = bucket.y;
-    slot.end = bucket.y + bucket.z;
     slot.going = 1u;
-    let skipped = first - bucket.w;
-    if (skipped > 0u) {
-        slot.split = 1u;
-        slot.position += skipped + 1u;
-        slot.left--;
-    }
-    *sum = load_point(handles[slot.position]);
-    slot.position++;
+    slot.at = find_bucket(first);
+    slot.split = first - dense[slot.at].w;
     return slot;
 }
-// After a seed or an addition: stores what is finished and goes on to the next bucket, or ends the task.
-fn settle(slot: ptr<function, Slot>, task: u32, sum: ptr<function, Pt>) {
+fn has_addition(slot: Slot) -> bool { return slot.going == 1u && slot.position < slot.end; }
+
+// After a round: stores what is finished, enters the next bucket, or ends the task. True if `sum` has to be kept.
+fn settle(slot: ptr<function, Slot>, task: u32, sum: ptr<function, Pt>) -> bool {
     if ((*slot).position == (*slot).end) {
-        if ((*slot).split == 1u) {
-            partials[head_place(task)] = *sum;
-        } else {
-            buckets[dense[(*slot).at].x] = *sum;
+        if ((*slot).holds == 1u) {
+            if ((*slot).split > 0u) {
+                partials[head_place(task)] = *sum;
+            } else {
+                buckets[dense[(*slot).at].x] = *sum;
+            }
+            (*slot).at++;
+            (*slot).split = 0u;
         }
-        (*slot).split = 0u;
         if ((*slot).left == 0u) {
             (*slot).going = 0u;
             set_tag(task, 0u);
-            return;
+            return false;
         }
-        (*slot).at++;
         let bucket = dense[(*slot).at];
-        (*slot).position = bucket.y + 1u;
+        (*slot).position = bucket.y;
+        if ((*slot).split > 0u) {
+            (*slot).position += (*slot).split + 1u;
+            (*slot).left--;
+        }
         (*slot).end = bucket.y + bucket.z;
-        *sum = load_point(handles[bucket.y]);
-    } else if ((*slot).left == 0u) {
+        (*slot).holds = 1u;
+        *sum = load_point(handles[(*slot).position]);
+        (*slot).position++;
+    }
+    if ((*slot).left == 0u && (*slot).position < (*slot).end) {
         (*slot).going = 0u;
         set_tag(task, (*slot).at + 1u);
-        partials[tail_place(task)] = *sum;
         atomicAdd(&tally[COUNT_PARTIALS], 1u);
     }
+    return true;
 }
 """
 

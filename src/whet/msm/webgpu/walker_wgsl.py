@@ -34,52 +34,49 @@ const TPB = {choice.tpb}u;
     for (var k = 0u; k < SLOTS; k++) {{
         let task = thread * SLOTS + k;
         if (task >= tasks) {{ break; }}
-        var sum = INFINITY;
-        var slot = open_task(task, &sum);
-        if (slot.going == 1u) {{
-            settle(&slot, task, &sum);
-            partials[tail_place(task)] = sum;
-        }}
-        slots[k] = slot;
-        busy += slot.going;
+        slots[k] = open_task(task);
+        busy += slots[k].going;
     }}
     var added = 0u;
     var doubled = 0u;
     var rounds = 0u;
-    // Every round takes one addition from every going task, so this many end it whatever the data.
-    let most = atomicLoad(&tally[TALLY_SHARE]) + 1u;
+    // Every round but the first, and one more at most, takes an addition from every task: this many end any of them.
+    let most = atomicLoad(&tally[TALLY_SHARE]) + 4u;
     while (busy > 0u && rounds < most) {{
         rounds++;
         var product = FE_ONE;
         for (var k = 0u; k < SLOTS; k++) {{
-            if (slots[k].going == 0u) {{ continue; }}
+            if (!has_addition(slots[k])) {{ continue; }}
             let next = load_point(handles[slots[k].position]);
             let pair = pair_of(partials[tail_place(thread * SLOTS + k)], next);
             {prefix} = product;
             if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
         }}
-        var running = fe_inv(product);
+        var running = FE_ONE;
+        if (rounds > 1u) {{ running = fe_inv(product); }}
         for (var k = SLOTS; k > 0u;) {{
             k--;
-            if (slots[k].going == 0u) {{ continue; }}
-            let task = thread * SLOTS + k;
-            let left = partials[tail_place(task)];
-            let next = load_point(handles[slots[k].position]);
-            let pair = pair_of(left, next);
-            var sum = peel(left, next, pair, {prefix}, &running);
-            added += u32(pair.kind <= DOUBLE);
-            doubled += u32(pair.kind == DOUBLE);
             var slot = slots[k];
-            slot.position++;
-            slot.left--;
-            settle(&slot, task, &sum);
+            if (slot.going == 0u) {{ continue; }}
+            let task = thread * SLOTS + k;
+            var sum = partials[tail_place(task)];
+            if (has_addition(slot)) {{
+                let next = load_point(handles[slot.position]);
+                let pair = pair_of(sum, next);
+                sum = peel(sum, next, pair, {prefix}, &running);
+                added += u32(pair.kind <= DOUBLE);
+                doubled += u32(pair.kind == DOUBLE);
+                slot.position++;
+                slot.left--;
+            }}
+            if (settle(&slot, task, &sum)) {{ partials[tail_place(task)] = sum; }}
             slots[k] = slot;
-            if (slot.going == 1u) {{ partials[tail_place(task)] = sum; }} else {{ busy--; }}
+            busy -= 1u - slot.going;
         }}
     }}
     atomicAdd(&tally[COUNT_ACCUMULATED], added);
     atomicAdd(&tally[COUNT_DOUBLED], doubled);
-    atomicAdd(&tally[COUNT_INVERSIONS], rounds);
+    atomicAdd(&tally[COUNT_INVERSIONS], rounds - 1u);
     atomicMax(&tally[COUNT_ROUNDS], rounds);
 }}
 """
