@@ -17,6 +17,11 @@ from whet.msm.budget import GivenPoints, RecordSource, limit, prepare_within
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
+from whet.msm.webgpu.candidates import DEFAULT as GPU_DEFAULT
+from whet.msm.webgpu.fallback import WithFallback
+from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.sums import WebGpuSums
 from whet.protocol import MemoryRow, Variant
 
 
@@ -63,6 +68,9 @@ class Engine:
     `memory_budget` bounds the bytes that the engine allocates, prepared points included. Where these alone would be too
     many, the engine keeps a reference to `points` and reads them again in each call, piece by piece: leave them alone
     while it is open. `memory_map()` says what the budget was spent on.
+
+    `device` is cpu, webgpu (the best adapter) or webgpu:<part of an adapter's key>; there the budget is the device's.
+    With `fallback` a fault of the device is answered by the CPU, and `fallback_reason` says why.
     """
 
     def __init__(
@@ -77,14 +85,20 @@ class Engine:
         threads: int | None = None,
         device: str = "auto",
         memory_budget: int | None = None,
+        fallback: bool = False,
     ) -> None:
-        if device not in ("auto", "cpu"):
-            raise Unsupported(f"msm has no device {device!r}", cure="devices: auto, cpu")
+        where, _, adapter = device.partition(":")
+        if where not in ("auto", "cpu", "webgpu"):
+            raise Unsupported(f"msm has no device {device!r}", cure="devices: auto, cpu, webgpu, webgpu:<adapter>")
         if threads is not None and threads < 1:
             raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
-        chosen = choose(variant)
+        chosen = choose(GPU_DEFAULT if variant == "auto" and where == "webgpu" else variant)
+        if where == "webgpu" or chosen.name in GPU_SPECS:
+            limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
+            self._adopt(chosen, _on_gpu(chosen, limbs, adapter, memory_budget, fallback), len(limbs))
+            return
         if memory_budget is not None:
             given = GivenPoints(points, endian=endian, montgomery=montgomery, check=check)
             self._adopt(chosen, prepare_within(memory_budget, chosen, given, threads), len(given))
@@ -142,10 +156,16 @@ class Engine:
 
     def memory_map(self, n: int | None = None, *, scalar_bits: int = 256) -> Sequence[MemoryRow]:
         """What a call with n scalars (all points by default) of that length allocates, to the byte."""
+        prepared = self._open()
+        if isinstance(prepared, WebGpuSums):
+            return prepared.memory_map(n)
         return self._affine().memory_map(self._size if n is None else n, scalar_bits=scalar_bits)
 
     def ledger(self) -> Mapping[str, int]:
-        """What the engine holds now, by name, in bytes."""
+        """What the engine holds now, by name, in bytes; on a GPU what it holds there."""
+        prepared = self._open()
+        if isinstance(prepared, WebGpuSums):
+            return prepared.ledger()
         return self._affine().native.ledger()
 
     @property
@@ -184,8 +204,24 @@ class Engine:
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
-        """One sum per vector of scalars."""
-        return [self(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        """One sum per vector of scalars. On a GPU vectors that follow each other with one length share a submission."""
+        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        return self.compute_batch(limbs)
+
+    def compute_batch(self, vectors: Sequence[Limbs], *, offset: int = 0, size: int | None = None) -> list[Point]:
+        """The same on plain limbs, against `size` points from `offset` on."""
+        prepared = self._open()
+        if not isinstance(prepared, WebGpuSums | WithFallback):
+            return [self.compute(limbs, offset=offset, size=size) for limbs in vectors]
+        for limbs in vectors:
+            require_same_length(self._size if size is None else size, len(limbs))
+        return [Point.from_bytes(answer.limbs.tobytes()) for answer in prepared.batch(vectors, offset)]
+
+    @property
+    def fallback_reason(self) -> str | None:
+        """Why the CPU answered the last call in place of the GPU; None where it did not."""
+        prepared = self._open()
+        return prepared.reason if isinstance(prepared, WithFallback) else None
 
     def view(self, offset: int = 0, size: int | None = None) -> View:
         """The engine restricted to `size` points from `offset` on; to the end by default. Copies nothing."""
@@ -256,4 +292,18 @@ class View:
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
-        return [self(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        return self._engine.compute_batch(limbs, offset=self._offset, size=self._size)
+
+
+def _on_gpu(
+    variant: Variant, points: Limbs, adapter: str, memory_budget: int | None, fallback: bool
+) -> WebGpuSums | WithFallback:
+    if variant.name not in GPU_SPECS:
+        raise BadInput(f"variant {variant} runs on the CPU", cure=f"variants for webgpu: {', '.join(GPU_SPECS)}")
+    choice = Choice.of(variant.name, variant.knobs)
+
+    def on_device() -> WebGpuSums:
+        return WebGpuSums(points, choice, adapter=adapter or None, memory_budget=memory_budget)
+
+    return WithFallback(on_device, lambda: prepare(choose("affine"), points)) if fallback else on_device()

@@ -8,14 +8,17 @@ from typing import ClassVar
 import numpy as np
 
 from whet._native import curve
-from whet.errors import BadInput
+from whet.errors import BadInput, Unsupported
 from whet.msm import inputs as make
 from whet.msm.adversarial import adversarial_case
 from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import read_points
 from whet.msm.variants import TABLE, AffineSums, Prepared, prepare
-from whet.protocol import Array, Arrays, Case, Engine, HardCase, Output, Timing, Variant, VariantSpec
+from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.memory import memory_map
+from whet.protocol import Array, Arrays, Case, Engine, HardCase, MemoryRow, Output, Timing, Variant, VariantSpec
 
 MAX_N = 2**22
 
@@ -24,6 +27,7 @@ class MsmEngine(Engine):
     """S = sum s_i P_i. Points stay for a whole trial, scalars are new in every repeat."""
 
     name: ClassVar[str] = "msm"
+    devices: ClassVar[tuple[str, ...]] = ("cpu", "webgpu")
 
     def cases(self) -> Sequence[Case]:
         sizes = (0, 1, 2, 3, 7, 31, 32, 33, 255, 256, 257, 1024)
@@ -47,13 +51,40 @@ class MsmEngine(Engine):
         return {"scalars": make.scalars(case.profile, _size(case), seed)}
 
     def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Prepared:
-        return prepare(variant, read_points(fixed["points"]))
+        """A variant of the GPU takes the best adapter where the device is `cpu`, so that both can be compared."""
+        points = read_points(fixed["points"])
+        if variant.name not in GPU_SPECS:
+            if device != "cpu":
+                raise Unsupported(f"{variant.name} does not run on {device}", cure=f"use one of {', '.join(GPU_SPECS)}")
+            return prepare(variant, points)
+        from whet.msm.webgpu.sums import WebGpuSums
+
+        adapter = device.partition(":")[2] or None
+        sums = WebGpuSums(points, Choice.of(variant.name, variant.knobs), adapter=adapter, timed=True)
+        # Kernels are compiled when they first run.
+        sums.compute(make.scalars("random", _size(case), 0), 0)
+        return sums
 
     def run(self, variant: Variant, state: Prepared, inputs: Arrays, outputs: Arrays) -> None:
         outputs["point"][:] = state.compute(inputs["scalars"], 0).limbs
 
     def timing(self, state: Prepared) -> Timing | None:
-        return Timing(regions_ns=stage_times(state.last_work)) if isinstance(state, AffineSums) else None
+        if isinstance(state, AffineSums):
+            return Timing(regions_ns=stage_times(state.last_work))
+        passes = getattr(state, "passes_ns", None)
+        if not passes or any(taken_ns is None for _, taken_ns in passes):
+            return None
+        regions: dict[str, int] = {}
+        for name, taken_ns in passes:
+            regions[name] = regions.get(name, 0) + taken_ns
+        return Timing(sum(regions.values()), regions)
+
+    def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
+        """Of the GPU's memory; the CPU's variants promise none here."""
+        n = _size(case)
+        if variant.name not in GPU_SPECS or n == 0:
+            return ()
+        return memory_map(n, Choice.of(variant.name, variant.knobs))
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))

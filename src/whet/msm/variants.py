@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Protocol
 
@@ -15,6 +16,8 @@ from whet._native import msm as native
 from whet.errors import Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
 from whet.msm.validate import Limbs
+from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
+from whet.msm.webgpu.knobs import Choice
 from whet.protocol import Knob, KnobValue, MemoryRow, Variant, VariantSpec, choose_variant
 
 
@@ -114,6 +117,20 @@ def _pippenger(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | Non
     return Reference(points, lambda p, k: native.pippenger(p, k, c, glv))
 
 
+def _on_gpu(name: str) -> Prepare:
+    def make(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
+        from whet.msm.webgpu.sums import WebGpuSums
+
+        return WebGpuSums(points, Choice.of(name, knobs))
+
+    return make
+
+
+def _has_gpu() -> bool:
+    """Whether the package that reaches GPUs is installed. Looking for an adapter takes seconds: that is left to use."""
+    return find_spec("wgpu") is not None
+
+
 TABLE: dict[str, Implementation] = {
     "plain": Implementation(
         VariantSpec("plain", "one product at a time by double and add; the reference"),
@@ -142,6 +159,7 @@ TABLE: dict[str, Implementation] = {
         ),
         _affine,
     ),
+    **{name: Implementation(spec, _on_gpu(name), _has_gpu) for name, spec in GPU_SPECS.items()},
 }
 
 # What "auto" means: the first of these that is in the table and usable here.

@@ -43,44 +43,63 @@ fn pair_of(l: Pt, r: Pt) -> Pair {
     if (fe_equal(l.y, r.y)) { return Pair(DOUBLE, fe_add(l.y, l.y)); }
     return Pair(CANCEL, FE_ONE);
 }
-// l + r, given the inverse of the batch's product up to and with this pair (`running`) and the product before it.
-// Leaves in `running` the inverse for the pair before. Five multiplications; a doubling has one more.
-fn peel(l: Pt, r: Pt, pair: Pair, prefix: Fe, running: ptr<function, Fe>) -> Pt {
-    if (pair.kind == CANCEL) { return INFINITY; }
-    if (pair.kind == KEEP_LEFT) { return l; }
-    if (pair.kind == KEEP_RIGHT) { return r; }
-    var slope = fe_sub(r.y, l.y);
-    var inverse = FE_ZERO;
-    var sum = INFINITY;
-    var a = *running;
-    var b = prefix;
-    for (var step = 0u; step < 6u; step++) {
-        if (step == 1u) { a = *running; b = pair.denominator; }
-        if (step == 2u) {
-            if (pair.kind != DOUBLE) { continue; }
-            a = l.x; b = l.x;
-        }
-        if (step == 3u) { a = slope; b = inverse; }
-        if (step == 4u) { a = slope; b = slope; }
-        if (step == 5u) { a = slope; b = fe_sub(l.x, sum.x); }
-        let m = fe_mul(a, b);
-        switch step {
-            case 0u: { inverse = m; }
-            case 1u: { *running = m; }
-            case 2u: { slope = fe_add(fe_add(m, m), m); }
-            case 3u: { slope = m; }
-            case 4u: { sum.x = fe_sub(fe_sub(m, l.x), r.x); }
-            default: { sum.y = fe_sub(m, l.y); }
-        }
-    }
-    return sum;
-}
 """
 
+_JOIN = """
+{comment}
+fn {name}(l: Pt, r: Pt, pair: Pair, {arguments}) -> Pt {{
+    if (pair.kind == CANCEL) {{ return INFINITY; }}
+    if (pair.kind == KEEP_LEFT) {{ return l; }}
+    if (pair.kind == KEEP_RIGHT) {{ return r; }}
+    var slope = fe_sub(r.y, l.y);
+    var sum = INFINITY;
+    {start}
+    for (var step = {first}u; step < 6u; step++) {{
+        {shared_in}
+        if (step == 2u) {{
+            if (pair.kind != DOUBLE) {{ continue; }}
+            a = l.x; b = l.x;
+        }}
+        if (step == 3u) {{ a = slope; b = inverse; }}
+        if (step == 4u) {{ a = slope; b = slope; }}
+        if (step == 5u) {{ a = slope; b = fe_sub(l.x, sum.x); }}
+        let m = fe_mul(a, b);
+        switch step {{
+            {shared_out}
+            case 2u: {{ slope = fe_add(fe_add(m, m), m); }}
+            case 3u: {{ slope = m; }}
+            case 4u: {{ sum.x = fe_sub(fe_sub(m, l.x), r.x); }}
+            default: {{ sum.y = fe_sub(m, l.y); }}
+        }}
+    }}
+    return sum;
+}}
+"""
 
-def addition_source(*, wide: bool, load: bool = False) -> str:
-    """Field, inversion, and additions; with `load` also how a handle becomes a point."""
-    parts = [field_source(wide=wide), inverse_source(), POINT, PAIR]
+JOIN = _JOIN.format(
+    comment="// l + r, given the inverse of the pair's denominator. Three multiplications; a doubling has one more.",
+    name="join",
+    arguments="inverse: Fe",
+    start="var a = l.x; var b = l.x;",
+    first=2,
+    shared_in="",
+    shared_out="",
+)
+PEEL = _JOIN.format(
+    comment="// l + r, given the inverse of the batch's product up to and with this pair (`running`) and the product\n"
+    "// before it. Leaves in `running` the inverse for the pair before. Two multiplications more than `join`.",
+    name="peel",
+    arguments="prefix: Fe, running: ptr<function, Fe>",
+    start="var inverse = FE_ZERO; var a = *running; var b = prefix;",
+    first=0,
+    shared_in="if (step == 1u) { a = *running; b = pair.denominator; }",
+    shared_out="case 0u: { inverse = m; } case 1u: { *running = m; }",
+)
+
+
+def addition_source(*, wide: bool, load: bool = False, shared: bool = True) -> str:
+    """Field, inversion, and additions that share one (`peel`) or not (`join`); with `load` handles become points."""
+    parts = [field_source(wide=wide), inverse_source(), POINT, PAIR, PEEL if shared else JOIN]
     return "".join([*parts, LOAD] if load else parts)
 
 

@@ -19,12 +19,12 @@ PLAIN = f"""
     for (var at = window * params.rows + starts[place]; at < end; at++) {{
         let next = load_point(handles[at]);
         let pair = pair_of(sum, next);
-        var running = FE_ONE;
+        var inverse = FE_ONE;
         if (pair.kind <= DOUBLE) {{
-            running = fe_inv(pair.denominator);
+            inverse = fe_inv(pair.denominator);
             inverted++;
         }}
-        sum = peel(sum, next, pair, FE_ONE, &running);
+        sum = join(sum, next, pair, inverse);
     }}
     buckets[bucket] = sum;
     atomicAdd(&tally[COUNT_ACCUMULATED], inverted);
@@ -39,6 +39,6 @@ def plain_template(*, wide: bool, plant: Plant | None = None) -> Template:
         "Each bucket's points added up by one thread, in order, with an inversion each. Needs no plan.",
         ("starts", "handles", "points_x", "points_y"),
         ("buckets", "tally"),
-        addition_source(wide=wide, load=True) + PLAIN,
+        addition_source(wide=wide, load=True, shared=False) + PLAIN,
         plant=plant,
     )

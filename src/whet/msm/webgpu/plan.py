@@ -18,6 +18,7 @@ import numpy.typing as npt
 from whet.gpu.program import Clear, Copy, Program, Step
 from whet.msm.webgpu.combine_wgsl import WORKGROUP as COMBINE_WORKGROUP
 from whet.msm.webgpu.combine_wgsl import combine_templates
+from whet.msm.webgpu.coop_wgsl import coop_template
 from whet.msm.webgpu.geometry import COMBINE_RADIX, REDUCE_PAIRS, Batch, Geometry, Records
 from whet.msm.webgpu.kernels import COUNTERS, FIRST_COUNTER, TALLY_WORDS, Plant, Template
 from whet.msm.webgpu.knobs import Choice
@@ -112,7 +113,8 @@ def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
         made["accumulate"] = plain_template(wide=wide, plant=plant)
     else:
         made |= plan_templates(plant)
-        made["accumulate"] = walker_template(choice, wide=wide, plant=plant)
+        accumulate = walker_template if choice.accumulator == "walker" else coop_template
+        made["accumulate"] = accumulate(choice, wide=wide, plant=plant)
         made |= combine_templates(choice, wide=wide, plant=plant)
     return made | reduce_templates(wide=wide, plant=plant)
 

@@ -1,0 +1,186 @@
+"""Points that stay on a WebGPU device, and sums over them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import groupby
+from threading import Lock
+
+import numpy as np
+
+from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported
+from whet.gpu import Buffer, Device, Program, open_device
+from whet.msm.affine import Event, Progress
+from whet.msm.validate import Limbs
+from whet.msm.variants import Answer
+from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.memory import memory_map
+from whet.msm.webgpu.plan import Plan, build
+from whet.protocol import MemoryRow
+
+FEATURES = ("timestamp-query", "shader-int64")
+POINT_BUFFERS = ("points_x", "points_y")
+MOST_TIMED_PASSES = 2048  # a query set holds 4,096 timestamps
+
+
+class WebGpuSums:
+    """Calls take turns. After a lost device the next call opens a new one and uploads the points again.
+
+    `adapter` is part of an adapter's key; the best one by default. `timed` keeps the nanoseconds of every pass.
+    """
+
+    def __init__(
+        self,
+        points: Limbs,
+        choice: Choice,
+        *,
+        adapter: str | None = None,
+        memory_budget: int | None = None,
+        timed: bool = False,
+    ) -> None:
+        self.choice = choice
+        self.timed = timed
+        self.passes_ns: list[tuple[str, int | None]] = []
+        self._points = points
+        self._adapter = adapter
+        self._budget = memory_budget
+        self._turn = Lock()
+        self._device: Device | None = None
+        self._plan: Plan | None = None
+        self._buffers: dict[str, Buffer] = {}
+        if len(points):
+            self._opened()
+
+    def compute(
+        self, scalars: Limbs, offset: int, *, cancel: Event | None = None, progress: Progress | None = None
+    ) -> Answer:
+        return self.batch([scalars], offset, cancel=cancel)[0]
+
+    def batch(self, vectors: Sequence[Limbs], offset: int = 0, *, cancel: Event | None = None) -> list[Answer]:
+        """One sum per vector of scalars. Vectors that follow each other with one length share a submission."""
+        with self._turn:
+            if cancel is not None and cancel.is_set():
+                raise Cancelled("the computation was cancelled", cure="start it again")
+            try:
+                return [answer for run in _same_length(vectors) for answer in self._answers(run, offset)]
+            except DeviceError:
+                self._drop()
+                raise
+
+    def memory_map(self, n: int | None = None, *, vectors: int = 1) -> list[MemoryRow]:
+        """What a call with n scalars (all points by default) has on the device, to the byte."""
+        n = len(self._points) if n is None else n
+        limits = self._opened().info.limits
+        return memory_map(
+            n,
+            self.choice,
+            limits={"max-storage-buffer-binding-size": _binding_limit(limits)},
+            memory_budget=self._budget,
+            resident=len(self._points),
+            vectors=vectors,
+        )
+
+    def ledger(self) -> dict[str, int]:
+        """What is allocated on the device now, by name."""
+        return dict(self._device.ledger.live) if self._device else {}
+
+    @property
+    def device(self) -> Device:
+        return self._opened()
+
+    @property
+    def wide(self) -> bool:
+        """Whether 64-bit integers are used."""
+        has = "shader-int64" in self._opened().info.features
+        if self.choice.multiply == "wide" and not has:
+            raise Unsupported(f"{self._opened().info.key} has no 64-bit integers", cure="use multiply=portable")
+        return has
+
+    def close(self) -> None:
+        with self._turn:
+            self._drop()
+
+    def _opened(self) -> Device:
+        if self._device is None:
+            device = open_device(self._adapter, features=FEATURES)
+            try:
+                x, y = upload_points(self._points, glv=self.choice.glv)
+                device.buffer("points_x", x.nbytes, data=x)
+                device.buffer("points_y", y.nbytes, data=y)
+            except BaseException:
+                device.close()
+                raise
+            self._device = device
+        return self._device
+
+    def _drop(self) -> None:
+        device, self._device, self._plan, self._buffers = self._device, None, None, {}
+        if device is not None:
+            device.close()
+
+    def _answers(self, vectors: Sequence[Limbs], offset: int) -> list[Answer]:
+        if not len(vectors[0]):
+            return [Answer(np.zeros(8, np.uint64)) for _ in vectors]
+        device = self._opened()
+        try:
+            plan = self._planned(device, len(vectors[0]), offset, len(vectors))
+        except DeviceOutOfMemory:
+            if len(vectors) == 1:
+                raise
+            half = len(vectors) // 2
+            return self._answers(vectors[:half], offset) + self._answers(vectors[half:], offset)
+        planes = np.concatenate([upload_scalars(scalars, geometry=plan.geometry) for scalars in vectors])
+        self.passes_ns = self._submit(device, plan, planes)
+        result = device.read(self._buffers["result"])
+        work = plan.counters(result)
+        return [Answer(point, work) for point in finish(plan.geometry, result)]
+
+    def _submit(self, device: Device, plan: Plan, planes: Words) -> list[tuple[str, int | None]]:
+        timed = self.timed and len(plan.program.steps) <= MOST_TIMED_PASSES
+        if not plan.sliced:
+            device.write(self._buffers["scalars"], planes)
+            return device.submit(plan.program.steps, timestamps=timed)
+        passes: list[tuple[str, int | None]] = []
+        for one in plan.batches:
+            first = one.batch.first_word
+            device.write(self._buffers["scalars"], planes[first : first + one.batch.words])
+            passes += device.submit(one.steps, timestamps=timed)
+        return passes
+
+    def _planned(self, device: Device, n: int, offset: int, vectors: int) -> Plan:
+        """The plan of this call with its buffers; those of the call before are used again where their sizes agree."""
+        before = self._plan
+        wanted = (n, offset, vectors)
+        if before is not None and (before.request.n, before.request.offset, before.request.vectors) == wanted:
+            return before
+        plan = build(
+            n,
+            self.choice,
+            limits={"max-storage-buffer-binding-size": _binding_limit(device.info.limits)},
+            memory_budget=self._budget,
+            resident=len(self._points),
+            offset=offset,
+            vectors=vectors,
+            wide=self.wide,
+        )
+        if before is not None and before.program.buffers == plan.program.buffers:
+            device.write(self._buffers["params"], plan.program.constants["params"])
+        else:
+            self._plan = None
+            for buffer in self._buffers.values():
+                device.release(buffer)
+            self._buffers = {}
+            rest = {name: size for name, size in plan.program.buffers.items() if name not in POINT_BUFFERS}
+            self._buffers = device.allocate(Program(rest, (), plan.program.constants))
+        self._plan = plan
+        return plan
+
+
+def _binding_limit(limits: dict[str, int]) -> int:
+    """Devices are opened with the browser's floor, whatever the adapter grants."""
+    return min(limits["max-storage-buffer-binding-size"], 128 << 20)
+
+
+def _same_length(vectors: Sequence[Limbs]) -> list[list[Limbs]]:
+    return [list(run) for _, run in groupby(vectors, key=len)]
