@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import threading
 import time
 from collections import Counter
@@ -16,6 +18,7 @@ from whet.msm.adversarial import KINDS, adversarial_case, adversarial_cases
 from whet.msm.affine import OVERRIDE, Affine
 from whet.msm.engine import MsmEngine
 from whet.msm.oracle import known_multiples
+from whet.msm.point import R
 from whet.msm.validate import read_points
 from whet.protocol import Case, parse_variant
 
@@ -164,6 +167,37 @@ def test_failing_allocations_are_typed_and_leave_nothing():
     assert failures == 14
 
 
+# Lowers the address space under a running process, so that the system itself refuses.
+STARVED = """
+import resource, sys
+import numpy as np
+from whet.errors import DeviceOutOfMemory
+from whet.msm import Engine, inputs
+
+n = 200_000
+points = np.tile(inputs.points_from_logs(inputs.to_limbs([3])), (n, 1))
+scalars = inputs.scalars("random", n, 1)
+engine = Engine(points, montgomery=True, check=False, threads=2)
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+free = resource.getrlimit(resource.RLIMIT_AS)
+resource.setrlimit(resource.RLIMIT_AS, (used + (8 << 20), free[1]))
+try:
+    engine.compute(scalars)
+    print("there was enough")
+except DeviceOutOfMemory as error:
+    print("typed", "no memory for" in error.cause, bool(error.cure), sorted(engine.ledger()))
+resource.setrlimit(resource.RLIMIT_AS, free)
+print("then right", engine.compute(scalars) == Engine(points[:1], montgomery=True)([sum(inputs.to_ints(scalars)) % R]))
+"""
+
+
+def test_out_of_memory_by_the_system_is_typed_and_survived():
+    done = subprocess.run(
+        [sys.executable, "-c", f"R = {R}\n{STARVED}"], capture_output=True, text=True, timeout=300, check=False
+    )
+    assert done.stdout.splitlines() == ["typed True True ['prepared points']", "then right True"], done.stderr
+
+
 def test_sixteen_threads_at_once():
     points, _, _ = known("random", 700)
     engine = fast(points, threads=2)
@@ -251,7 +285,7 @@ def test_saved_points_open_on_every_backend(tmp_path, writer):
 
 
 def test_bad_files_are_refused(tmp_path, tried):
-    points, scalars, _ = known("collide", 50)
+    points, _, _ = known("collide", 50)
     path = tmp_path / "srs.whet"
     fast(points).save(path)
     good = path.read_bytes()
@@ -284,13 +318,21 @@ def test_bad_files_are_refused(tmp_path, tried):
         fast(points).save(tmp_path / "no folder" / "srs.whet")
     tried("malformed inputs", len(bad) + 5)
 
-    path.write_bytes(good)
+
+def test_a_file_truncated_under_its_map_is_refused(tmp_path):
+    points, scalars, expected = known("collide", 50)
+    path = tmp_path / "srs.whet"
+    fast(points).save(path)
     engine = Engine.open(path)
-    assert engine(scalars)
+    assert engine(scalars) == expected
+    whole = path.read_bytes()
     with path.open("r+b") as file:
         file.truncate(4096 + 96)
-    with pytest.raises(BadInput, match="truncated"):
-        engine(scalars)
+    for attempt in (lambda: engine(scalars), lambda: engine.save(tmp_path / "copy"), lambda: Engine.open(path)):
+        with pytest.raises(BadInput):
+            attempt()
+    path.write_bytes(whole)  # the same file again, as long as it was
+    assert engine(scalars) == expected
 
 
 def test_inputs_are_left_alone_and_read_in_place():

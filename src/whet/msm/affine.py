@@ -78,7 +78,7 @@ class Affine:
             furthest, one_at_a_time = 0.0, Lock()
 
             def poll(done: float) -> bool:
-                """Called from every worker: a share that arrives late is reported as the furthest one."""
+                """A share that arrives late is reported as the furthest one."""
                 nonlocal furthest
                 if progress is not None:
                     with one_at_a_time:
