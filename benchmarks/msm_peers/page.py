@@ -57,7 +57,14 @@ def write_page(path: Path, rows: list[Row], versions: dict[str, str]) -> None:
     order = list(PROFILES)
     rows = sorted(rows, key=lambda row: (row["threads"], row["n"], order.index(row["profile"])))
     names = [name for name in (*PYPI, *NPM) if any(name in row["ms"] for row in rows)]
-    text = HEAD + "\n" + "".join(_peers(names, versions)) + "\n" + _summary(names, rows) + "\n## Random scalars\n\n"
+    text = (
+        HEAD
+        + f"\nMeasured on {_machine()}.\n\n"
+        + "".join(_peers(names, versions))
+        + "\n"
+        + _summary(names, rows)
+        + "\n## Random scalars\n\n"
+    )
     text += _table(names, [row for row in rows if row["profile"] == "random"], ("threads", "n"))
     for threads in sorted({row["threads"] for row in rows}):
         some = [row for row in rows if row["threads"] == threads]
@@ -86,6 +93,15 @@ KIND = {
     "barretenberg": "Aztec's C++ as WebAssembly",
     "noble": "JavaScript with big integers",
 }
+
+
+def _machine() -> str:
+    """The processor's own name for itself, and how many threads it has here."""
+    about = Path("/proc/cpuinfo").read_text()
+    name = next(
+        (line.partition(": ")[2] for line in about.splitlines() if line.startswith("model name")), "this machine"
+    )
+    return f"{name} ({about.count('processor')} logical cores)"
 
 
 def _summary(names: list[str], rows: list[Row]) -> str:
