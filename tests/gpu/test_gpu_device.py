@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import gc
+import threading
 
 import numpy as np
 import pytest
 
-from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
 from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, adapters, choose_adapter, open_device
 from whet.gpu.device import POISON
 from whet.gpu.faults import FAULTS, MOMENTS
-from whet.gpu.trust import examine
+from whet.gpu.trust import LOOP_PROBE, examine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
@@ -166,6 +167,30 @@ def test_two_hundred_cycles_leave_no_objects(tried):
         del device
     assert live() == before
     tried("device cycles without a leak", 200)
+
+
+def test_work_that_takes_too_long_is_given_up_and_cleans_up_after_itself():
+    """A real watchdog on real work: the call returns at once, the device frees itself when the driver comes back."""
+    slow = LOOP_PROBE.replace("loop_budget", "slow")
+    with open_device() as probe:
+        spin = Pass("slow", Kernel(slow, "slow"), ("probe",), (1, 1, 1))
+        buffer = probe.buffer("probe", 16, data=np.array([0, 3_000, 0, 0], np.uint32))
+        probe.submit([spin])
+        assert probe.read(buffer)[0] == 3_000**2, "it does end"
+    given_up = open_device(time_limit_s=0.05)
+    given_up.buffer("probe", 16, data=np.array([0, 20_000, 0, 0], np.uint32))
+    with pytest.raises(DeviceTimeout, match="given up") as caught:
+        given_up.submit([spin])
+    assert caught.value.cure
+    with pytest.raises(DeviceLost):
+        given_up.buffer("more", 64)
+    given_up.close()
+    with open_device() as again:
+        assert run_triple(again)[1][-1] == 2997, "the next call works meanwhile"
+    for thread in threading.enumerate():
+        if thread.name == "whet-gpu-wait":
+            thread.join(300)
+    assert given_up.ledger.live_bytes == 0
 
 
 def test_a_good_driver_is_believed_and_a_broken_one_is_not(device):

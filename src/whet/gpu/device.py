@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from threading import Event, Lock, Thread
 from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from whet.errors import BadInput, DeviceLost, Unsupported, WhetError
+from whet.errors import BadInput, DeviceLost, DeviceTimeout, Unsupported, WhetError
 from whet.gpu.adapter import BROWSER_FLOOR, AdapterInfo, choose_adapter
-from whet.gpu.faults import Injector, translate
+from whet.gpu.faults import CURES, Injector, translate
 from whet.gpu.ledger import Ledger
 from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
 
 POISON = 0xDEADBEEF
+# Far above any sum or layer that fits a device, software adapters included; below what a person waits for.
+TIME_LIMIT_S = 900.0
 
 
 @dataclass(eq=False)
@@ -32,10 +35,11 @@ class Buffer:
 class Device:
     """Use `open_device`. Not thread-safe: one submission at a time."""
 
-    def __init__(self, info: AdapterInfo, handle: Any, *, debug: bool) -> None:
+    def __init__(self, info: AdapterInfo, handle: Any, *, debug: bool, time_limit_s: float = TIME_LIMIT_S) -> None:
         self.info = info
         self.handle = handle
         self.debug = debug
+        self.time_limit_s = time_limit_s
         self.ledger = Ledger()
         self.inject = Injector()
         self._buffers: dict[str, Buffer] = {}
@@ -144,6 +148,9 @@ class Device:
         if self._closed:
             return
         self._closed = True
+        self._release_all()
+
+    def _release_all(self) -> None:
         for buffer in list(self._buffers.values()):
             self.release(buffer)
         self._pipelines.clear()
@@ -163,7 +170,37 @@ class Device:
                 self.pipeline(step.kernel)
         command = self._guarded("submit", "recording commands", lambda: self._record(steps, queries))
         self._guarded("submit", "submitting", lambda: self.handle.queue.submit([command]))
-        self._guarded("wait", "waiting", lambda: _drain(self.handle))
+        self._guarded("wait", "waiting", self._wait)
+
+    def _wait(self) -> None:
+        """Waits for the queue, but no longer than the limit. A device that is given up releases itself when it ends.
+
+        The driver cannot be interrupted, and releasing anything while it works would wait for it as well. So the wait
+        has a thread of its own, which cleans up in the end if nobody waits for it any more.
+        """
+        ended, turn = Event(), Lock()
+        failed: list[Exception] = []
+
+        def wait() -> None:
+            try:
+                _drain(self.handle)
+            except Exception as error:
+                failed.append(error)
+            with turn:
+                ended.set()
+                given_up = self._closed
+            if given_up:
+                self._release_all()
+
+        Thread(target=wait, name="whet-gpu-wait", daemon=True).start()
+        if not ended.wait(self.time_limit_s):
+            with turn:
+                self._closed = not ended.is_set()
+            if self._closed:
+                took = f"the device did not finish within {self.time_limit_s:g} s and is given up"
+                raise DeviceTimeout(took, cure=CURES[DeviceTimeout])
+        if failed:
+            raise failed[0]
 
     def _record(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> Any:
         encoder = self.handle.create_command_encoder()
@@ -270,8 +307,12 @@ def open_device(
     limits: Mapping[str, int] | None = None,
     features: Sequence[str] = ("timestamp-query",),
     debug: bool = False,
+    time_limit_s: float = TIME_LIMIT_S,
 ) -> Device:
-    """Opens the best adapter, or the one named. `limits` raises single limits above the browser's floor."""
+    """Opens the best adapter, or the one named. `limits` raises single limits above the browser's floor.
+
+    A submission that takes longer than `time_limit_s` raises DeviceTimeout, and the device is given up.
+    """
     info, handle = choose_adapter(adapter)
     wanted = {**BROWSER_FLOOR, **(limits or {})}
     for name, value in wanted.items():
@@ -287,7 +328,7 @@ def open_device(
         device = handle.request_device_sync(required_limits=wanted, required_features=granted)
     except Exception as error:
         raise translate(error, doing=f"opening {info.key}") from error
-    return Device(info, device, debug=debug)
+    return Device(info, device, debug=debug, time_limit_s=time_limit_s)
 
 
 def _timestamp_period_ns(handle: Any) -> float:
