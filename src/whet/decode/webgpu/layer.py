@@ -127,7 +127,7 @@ class WebGpuLayer:
         )
         self._arrange(geometry)
         self._send_cache(cache)
-        self._write("inputs", _inputs(self._parts, x, cache, angles, gate))
+        self._write("inputs", packed_inputs(self._parts, x, cache, angles, gate))
         self.passes_ns = self.device.submit(self._program.steps, timestamps=timed)
         self.span_ns = self.device.span_ns
         return self._results()
@@ -197,7 +197,9 @@ class WebGpuLayer:
         return raw[: (out.size_bytes or 0) // 4], k, v
 
 
-def _inputs(named: Parts, x: Floats, cache: PagedCache, angles: Angles, gate: Floats | None) -> npt.NDArray[np.uint32]:
+def packed_inputs(
+    named: Parts, x: Floats, cache: PagedCache, angles: Angles, gate: Floats | None
+) -> npt.NDArray[np.uint32]:
     """The buffer `inputs`, laid out as `parts` says."""
     filled = np.zeros(named.input_bytes // 4, np.uint32)
 
