@@ -14,7 +14,9 @@ from whet.decode.check import MAX_ULP
 from whet.decode.exact import to_fp4
 from whet.decode.model import Model
 from whet.decode.webgpu.layer import WebGpuLayer
+from whet.errors import DeviceError, DeviceLost
 from whet.gpu import open_device
+from whet.gpu.faults import FAULTS
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 STEPS = 300
@@ -159,3 +161,34 @@ def test_a_held_cache_grows_with_what_is_appended(decode_device):
     assert held.step(x, caches[0], schedule=Schedule())[0].tobytes() == want
     held.close()
     sent.close()
+
+
+@pytest.mark.parametrize("moment", ["allocate", "submit", "wait", "read"])
+@pytest.mark.parametrize("fault", ["memory", "timeout"])
+def test_a_fault_of_the_device_is_typed_and_the_next_step_is_right(decode_device, moment, fault, tried):
+    trial = random_trial(5)
+    layer = trial.layer(device=decode_device)
+    layer.gpu.hold(trial.cache)
+    if moment != "allocate":
+        trial.run(layer, timed=True)
+    with decode_device.inject.plan(moment, fault), pytest.raises(FAULTS[fault]) as caught:
+        trial.run(layer, timed=True)
+    assert caught.value.cure
+    assert distance_ulp(trial, trial.run(layer, timed=True)) <= MAX_ULP
+    layer.close()
+    assert not decode_device.ledger.live
+    tried("device faults at a moment")
+
+
+def test_a_lost_device_is_typed_and_the_layer_can_be_closed(tried):
+    trial = random_trial(5)
+    with open_device() as device:
+        layer = trial.layer(device=device)
+        trial.run(layer)
+        with device.inject.plan("submit", "lost"), pytest.raises(DeviceLost):
+            trial.run(layer)
+        with pytest.raises(DeviceError):
+            trial.run(layer)
+        layer.close()
+        assert not device.ledger.live
+    tried("device faults at a moment")

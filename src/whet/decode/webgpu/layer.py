@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,6 +13,7 @@ from whet.decode.cache import PagedCache
 from whet.decode.shapes import Shape
 from whet.decode.stored import Floats, StoredMatrix
 from whet.decode.webgpu.geometry import BINDING_BYTES, Geometry, copies_of, pieces
+from whet.decode.webgpu.held import HeldCache
 from whet.decode.webgpu.program import Parts, parts, step_program, weight_constants
 from whet.errors import BadInput
 from whet.gpu import Buffer, Device, Pass, Program, Span, open_device
@@ -55,15 +56,6 @@ def labelled(program: Program, label: str) -> Program:
     )
 
 
-@dataclass
-class _Held:
-    """A cache whose keys and values the device has, up to these lengths."""
-
-    cache: PagedCache
-    lengths: npt.NDArray[np.int32]
-    table: npt.NDArray[np.int32]
-
-
 class WebGpuLayer:
     """Not thread-safe: a device runs one submission at a time."""
 
@@ -89,7 +81,7 @@ class WebGpuLayer:
         self.label = next(name for i in range(len(taken) + 1) if (name := f"decode{i}") not in taken) + "."
         self._geometry: Geometry | None = None
         self._step: dict[str, Buffer] = {}
-        self._held: _Held | None = None
+        self._held: HeldCache | None = None
         constants = weight_constants(shape, matrices, norms, self._pieces)
         sizes = {name: words.nbytes for name, words in constants.items()}
         try:
@@ -137,7 +129,7 @@ class WebGpuLayer:
 
         Entries that are changed in place are not seen; hold it again after that.
         """
-        self._held = _Held(cache, np.zeros(0, np.int32), cache.table)
+        self._held = HeldCache(cache)
 
     def close(self) -> None:
         """Gives every byte back. Safe to call again."""
@@ -161,33 +153,25 @@ class WebGpuLayer:
         self._step = self.device.allocate(program)
         self._program, self._parts, self._geometry = program, parts(self.shape, geometry), geometry
         if self._held is not None:
-            self._held.lengths = np.zeros(0, np.int32)
+            self._held.forget()
 
     def _write(self, name: str, data: npt.NDArray[Any], offset_bytes: int = 0) -> None:
         self.device.write(self._step[self.label + name], data, offset_bytes)
 
     def _send_cache(self, cache: PagedCache) -> None:
+        """All of it, or what a held cache has more than the device."""
         held = self._held if self._held is not None and self._held.cache is cache else None
-        known = held is not None and len(held.lengths) == cache.batch
-        if held is not None and known and (held.lengths <= cache.lengths).all():
-            page_size = cache.k.shape[1]
-            for b, (sent, now) in enumerate(zip(held.lengths.tolist(), cache.lengths.tolist(), strict=True)):
-                used = -(-sent // page_size)
-                known = known and np.array_equal(held.table[b, :used], cache.table[b, :used])
-                for token in range(sent, now):
-                    page, place = int(cache.table[b, token // page_size]), token % page_size
-                    for name, entries in (("k", cache.k), ("v", cache.v)):
-                        at = (page * page_size + place) * self.shape.kv_size * entries.itemsize
-                        self._write(name, entries[page, place], at)
-        else:
-            known = False
-        if not known and cache.k.size:
-            self._write("k", cache.k)
-            self._write("v", cache.v)
+        tokens = None if held is None else held.missing()
+        if self._held is not None:
+            self._held.forget()  # until everything is there
+        for name, entries in (("k", cache.k), ("v", cache.v)):
+            if tokens is None and entries.size:
+                self._write(name, entries)
+            for page, place in tokens or ():
+                row_bytes = entries[page, place].nbytes
+                self._write(name, entries[page, place], (page * entries.shape[1] + place) * row_bytes)
         if held is not None:
-            held.lengths, held.table = cache.lengths.copy(), cache.table.copy()
-        elif self._held is not None:  # another cache is in its place now
-            self._held.lengths = np.zeros(0, np.int32)
+            held.sent()
 
     def _results(self) -> tuple[Floats, Floats, Floats]:
         raw = self.device.read(self._step[self.label + "results"], np.float32)
