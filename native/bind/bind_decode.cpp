@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "decode/layer.hpp"
+#include "decode/stream.hpp"
 
 namespace nb = nanobind;
 using namespace whet::decode;
@@ -129,6 +130,31 @@ class BoundLayer {
     std::unique_ptr<Layer> layer_;
 };
 
+// The yardstick of the benchmarks: threads that only read.
+class BoundReader {
+  public:
+    BoundReader(unsigned workers, int isa) : pool_(workers), isa_(static_cast<Isa>(isa)) {
+        require(workers >= 1 && workers <= 1024, "workers must be 1 to 1024");
+        require(isa >= 0 && isa <= 2 && isa_usable(isa_), "this CPU lacks the instruction set");
+    }
+
+    std::uint64_t read(const std::vector<Bytes>& arrays, unsigned streams) {
+        require(streams >= 1 && streams <= max_streams && (streams & (streams - 1)) == 0,
+                "streams must be 1, 2, 4, 8 or 16");
+        std::vector<Stretch> stretches;
+        for (const Bytes& array : arrays) {
+            require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(std::uint64_t) == 0, "not aligned");
+            stretches.push_back({array.data(), array.size()});
+        }
+        nb::gil_scoped_release unlocked;
+        return read_stretches(pool_, isa_, stretches, streams);
+    }
+
+  private:
+    whet::graph::Pool pool_;
+    Isa isa_;
+};
+
 }  // namespace
 
 void bind_decode(nb::module_& m) {
@@ -145,6 +171,9 @@ void bind_decode(nb::module_& m) {
         .def("save_regions", &BoundLayer::save_regions, nb::arg("path"), nb::arg("launch"))
         .def("arrivals", &BoundLayer::arrivals)
         .def_prop_ro("workers", &BoundLayer::workers);
+    nb::class_<BoundReader>(m, "StreamReader")
+        .def(nb::init<unsigned, int>(), nb::arg("workers"), nb::arg("isa"))
+        .def("read", &BoundReader::read, nb::arg("arrays"), nb::arg("streams"));
     m.def("best_isa", [] { return static_cast<int>(best_isa()); });
     m.def("isa_usable", [](int isa) { return isa >= 0 && isa <= 2 && isa_usable(static_cast<Isa>(isa)); });
     m.def("hardware_workers", &whet::graph::Pool::hardware_workers);

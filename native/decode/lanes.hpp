@@ -40,12 +40,13 @@ WHET_INLINE I bits(F v) {
 
 // The fixed tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
 WHET_INLINE float fold(F v) {
-    float lane[lanes];
-    store(lane, v);
-    for (std::size_t half = lanes / 2; half > 0; half /= 2) {
-        for (std::size_t i = 0; i < half; ++i) lane[i] = lane[i] + lane[i + half];
-    }
-    return lane[0];
+    typedef float Eight __attribute__((vector_size(32)));
+    typedef float Four __attribute__((vector_size(16)));
+    const Eight eight = __builtin_shufflevector(v, v, 0, 1, 2, 3, 4, 5, 6, 7) +
+                        __builtin_shufflevector(v, v, 8, 9, 10, 11, 12, 13, 14, 15);
+    const Four four =
+        __builtin_shufflevector(eight, eight, 0, 1, 2, 3) + __builtin_shufflevector(eight, eight, 4, 5, 6, 7);
+    return (four[0] + four[2]) + (four[1] + four[3]);
 }
 
 // exp to about 1.5 ULP from multiplications and additions alone; 0 below -87, exp(88) above 88, NaN stays.
@@ -82,6 +83,10 @@ WHET_INLINE I widened(const void* from) {
 template <>
 WHET_INLINE I widened<std::int8_t>(const void* from) {
     return reinterpret_cast<I>(_mm512_cvtepi8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
+}
+template <>
+WHET_INLINE I widened<std::uint16_t>(const void* from) {
+    return reinterpret_cast<I>(_mm512_cvtepu16_epi32(_mm256_loadu_si256(static_cast<const __m256i*>(from))));
 }
 template <>
 WHET_INLINE I widened<std::uint8_t>(const void* from) {
@@ -127,17 +132,7 @@ WHET_INLINE F from_fp4(const void* from) {
     if (WHET_DECODE_PLANT(fp4_sign_lost)) {
         for (auto& word : half) word &= 0x77777777U;
     }
-#if defined(__AVX512F__)
-    const __m512i shift = _mm512_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28, 0, 4, 8, 12, 16, 20, 24, 28);
-    const __m512i pick = _mm512_setr_epi32(0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-    const __m512 values = _mm512_setr_ps(0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F, -0.0F, -0.5F, -1.0F, -1.5F,
-                                         -2.0F, -3.0F, -4.0F, -6.0F);
-    std::uint64_t packed;
-    std::memcpy(&packed, half, sizeof packed);
-    const __m512i both = _mm512_set1_epi64(static_cast<long long>(packed));
-    const __m512i nibbles = _mm512_srlv_epi32(_mm512_permutexvar_epi32(pick, both), shift);
-    return reinterpret_cast<F>(_mm512_permutexvar_ps(nibbles, values));
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
     const __m256i shift = _mm256_setr_epi32(0, 4, 8, 12, 16, 20, 24, 28);
     const __m256 values = _mm256_setr_ps(0.0F, 0.5F, 1.0F, 1.5F, 2.0F, 3.0F, 4.0F, 6.0F);
     float lane[lanes];
