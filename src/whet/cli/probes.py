@@ -161,7 +161,7 @@ AdapterRow = tuple[str, str, str, bool, list[tuple[str, str]]]
 def _gpu(_: Path | None) -> list[Finding]:
     """In a child: loading a driver costs seconds and can crash."""
     source = (
-        "import json; from whet.gpu.trust import survey; "
+        "import json; from whet.gpu.opening import survey; "
         "print(json.dumps([[i.key, i.name, i.driver, i.software, [[c.cause, c.cure] for c in found]] "
         "for i, found in survey()]))"
     )

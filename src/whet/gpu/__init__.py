@@ -4,8 +4,9 @@ It knows no engine. What runs on a device opened here with the default limits ru
 """
 
 from whet.gpu.adapter import AdapterInfo, adapters, choose_adapter
-from whet.gpu.device import Buffer, Device, open_device
+from whet.gpu.device import Buffer, Device
 from whet.gpu.ledger import Ledger
+from whet.gpu.opening import open_device
 from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
 
 __all__ = [

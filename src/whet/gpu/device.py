@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Event, Lock, Thread
@@ -12,8 +12,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from whet.errors import BadInput, DeviceLost, DeviceTimeout, Unsupported, WhetError
-from whet.gpu.adapter import BROWSER_FLOOR, AdapterInfo, choose_adapter
+from whet.errors import BadInput, DeviceLost, DeviceTimeout, WhetError
+from whet.gpu.adapter import AdapterInfo
 from whet.gpu.faults import CURES, Injector, translate
 from whet.gpu.ledger import Ledger
 from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
@@ -299,36 +299,6 @@ class Device:
             raise
         except Exception as error:
             raise translate(error, doing=doing) from error
-
-
-def open_device(
-    adapter: str | None = None,
-    *,
-    limits: Mapping[str, int] | None = None,
-    features: Sequence[str] = ("timestamp-query",),
-    debug: bool = False,
-    time_limit_s: float = TIME_LIMIT_S,
-) -> Device:
-    """Opens the best adapter, or the one named. `limits` raises single limits above the browser's floor.
-
-    A submission that takes longer than `time_limit_s` raises DeviceTimeout, and the device is given up.
-    """
-    info, handle = choose_adapter(adapter)
-    wanted = {**BROWSER_FLOOR, **(limits or {})}
-    for name, value in wanted.items():
-        if name not in info.limits:
-            raise BadInput(f"there is no limit {name!r}", cure="see `whet doctor --json` for the names")
-        if value > info.limits[name]:
-            raise Unsupported(
-                f"{info.key} grants {name} = {info.limits[name]:,}, {value:,} are needed",
-                cure="choose another adapter or a variant that presses less on this limit",
-            )
-    try:
-        granted = [name for name in features if name in info.features]
-        device = handle.request_device_sync(required_limits=wanted, required_features=granted)
-    except Exception as error:
-        raise translate(error, doing=f"opening {info.key}") from error
-    return Device(info, device, debug=debug, time_limit_s=time_limit_s)
 
 
 def _timestamp_period_ns(handle: Any) -> float:

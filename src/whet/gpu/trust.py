@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whet.errors import WhetError
+from whet.errors import Unsupported
 from whet.gpu import driver
-from whet.gpu.adapter import AdapterInfo, adapters
-from whet.gpu.device import Device, open_device
+from whet.gpu.device import Device
+from whet.gpu.ledger import Ledger
 from whet.gpu.program import Kernel, Pass
 
 # 300 x 300 trips are more than the 65,535 after which Mesa 22's llvmpipe leaves every loop of an invocation.
@@ -34,19 +34,6 @@ class Complaint:
     cure: str
 
 
-def survey() -> list[tuple[AdapterInfo, list[Complaint]]]:
-    """Every adapter of this machine with what its driver gets wrong."""
-    found = []
-    for info, _ in adapters():
-        try:
-            with open_device(info.key) as device:
-                complaints = examine(device)
-        except WhetError as error:
-            complaints = [Complaint(error.cause, error.cure)]
-        found.append((info, complaints))
-    return found
-
-
 def examine(device: Device) -> list[Complaint]:
     """Runs the probes; an empty list means that the driver may be believed."""
     buffer = device.buffer("probe", 16, data=np.array([0, SIDE, 0, 0], np.uint32))
@@ -63,3 +50,16 @@ def examine(device: Device) -> list[Complaint]:
             f"use a newer driver: run `{driver.INSTALL}` for Mesa 25's lavapipe",
         )
     ]
+
+
+_believed: set[tuple[str, str]] = set()
+
+
+def require_good_driver(device: Device) -> None:
+    """Asks each adapter and driver once per process; what the probes allocated is not on the ledger afterwards."""
+    asked = (device.info.key, device.info.driver)
+    if asked not in _believed:
+        if complaints := examine(device):
+            raise Unsupported(f"this driver is refused: {complaints[0].cause}", cure=complaints[0].cure)
+        device.ledger = Ledger()
+        _believed.add(asked)
