@@ -21,7 +21,7 @@ enum class Site : std::uint8_t {
     range_peek,     // owner or thief: what is left
     range_take,     // owner: takes the next task of its run
     range_steal,    // thief: takes half of the run
-    flag_clear,     // submitter: slot is reused, published by head_publish
+    flag_clear,     // submitter: slot is retired, published by head_publish
     flag_done,      // worker: task has completed                               -> flag_check, flag_reclaim
     flag_check,     // worker: is this producer done
     flag_reclaim,   // submitter: may the watermark pass

@@ -58,8 +58,16 @@ class Core {
 
     // ---- the submitter ----
 
-    // Readies a retired slot for its next task. The producers are slot numbers of tasks that are not retired; the
-    // fields of the body are the caller's to set, before or after. Nothing is visible before publish().
+    // Clears the bytes of tasks that are retired: nobody asks for them any more. Not left to prepare(), because there
+    // the line would be the one that workers are setting bytes in, a few tasks behind.
+    void recycle(std::uint64_t from, std::uint64_t to) {
+        for (; from != to; ++from) {
+            table_.flag(table_.slot_of(from)).store(static_cast<std::uint8_t>(Progress::pending), Site::flag_clear);
+        }
+    }
+
+    // Fills a retired and recycled slot for its next task. The producers are slot numbers of tasks that are not
+    // retired; the fields of the body are the caller's to set, before or after. Nothing is visible before publish().
     void prepare(std::uint32_t slot, const std::uint32_t* producers, std::uint32_t count, bool poisoned, bool pinned) {
         Slot<Seam>& own = table_[slot];
         own.fanin_count.set(count);
@@ -68,7 +76,6 @@ class Core {
         if (count <= kInlineFanin) {
             for (std::uint32_t index = 0; index < count; ++index) own.fanin[index].set(producers[index]);
         }
-        table_.flag(slot).store(static_cast<std::uint8_t>(Progress::pending), Site::flag_clear);
         if (shape_.policy == Policy::hybrid) own.wake.store(kEmpty, Site::wake_clear);
         if (shape_.policy == Policy::wired) wire_up(slot, producers, count, pinned);
     }

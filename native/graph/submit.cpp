@@ -64,6 +64,7 @@ void Runtime::Impl::reclaim() {
         if (spills_alive_ != 0 || trouble_.load(std::memory_order_relaxed) != 0) {
             for (std::uint64_t task = before; task < tail_; ++task) retire(task);
         }
+        core_.recycle(before, tail_);
     }
     map_.reclaim(watermark_, [this](TaskId task, std::uint64_t base, const Region& region, bool writes) {
         if (failed(task)) lost_.push_back({base, {region.begin, region.end, nullptr}, writes});

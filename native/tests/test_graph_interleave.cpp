@@ -149,6 +149,7 @@ struct Run {
                        core.reclaimable(core.table().slot_of(tail), last_consumer[tail], watermark)) {
                     ++tail;
                 }
+                core.recycle(before, tail);
                 if (tail == before && !(scenario.submitter_helps && step(0))) Machine::active->yield();
             }
             const std::uint32_t slot = core.table().slot_of(task);
