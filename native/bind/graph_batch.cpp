@@ -1,5 +1,7 @@
 #include "graph_batch.hpp"
 
+#include <algorithm>
+
 namespace whet::bind {
 
 using namespace whet::graph;
@@ -159,36 +161,32 @@ Status Batch::submit_with_tensors(Runtime& runtime, const std::function<bool()>&
 // Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does.
 Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interrupted) {
     const TaskId base = runtime.next_id();
-    std::vector<TaskSpec> specs(kGroup);
-    std::vector<std::uint64_t> numbers(kGroup);
+    TaskSpec specs[kGroup];
+    std::uint64_t numbers[kGroup];
     std::vector<TaskId> before;
-    std::vector<std::size_t> from;
     for (std::size_t i = 0; i < tasks_;) {
         if (i / kGroup % (kAskEvery / kGroup) == 0 && interrupted()) break;
         Status status = move_scopes(runtime, i);
         if (!status.ok()) return status;
-        std::size_t count = 0;
-        before.clear();
-        from.clear();
-        do {
-            specs[count] = {};
-            fill(specs[count], i + count, numbers[count]);
-            from.push_back(before.size());
-            if (with_dependencies_) {
-                for (std::int64_t d = dependency_start_[i + count]; d < dependency_start_[i + count + 1]; ++d) {
-                    before.push_back(base + static_cast<TaskId>(dependencies_[static_cast<std::size_t>(d)]));
-                }
-            }
-            ++count;
-        } while (count < kGroup && i + count < tasks_ &&
-                 (!opens_ || (opens_[i + count] == 0 && closes_[i + count] == 0)));
-        from.push_back(before.size());
+        std::size_t count = 1;
+        const std::size_t most = std::min(kGroup, tasks_ - i);
+        while (count < most && (!opens_ || (opens_[i + count] | closes_[i + count]) == 0)) ++count;
+        const std::int64_t first_edge = with_dependencies_ ? dependency_start_[i] : 0;
+        const std::int64_t edges = with_dependencies_ ? dependency_start_[i + count] - first_edge : 0;
+        before.resize(std::max(before.size(), static_cast<std::size_t>(edges)));
+        for (std::int64_t edge = 0; edge < edges; ++edge) {
+            before[static_cast<std::size_t>(edge)] = base + static_cast<TaskId>(dependencies_[first_edge + edge]);
+        }
         for (std::size_t k = 0; k < count; ++k) {
-            specs[k].dependencies = {before.data() + from[k], from[k + 1] - from[k]};
+            fill(specs[k], i + k, numbers[k]);
+            if (!with_dependencies_) continue;
+            const std::int64_t* start = dependency_start_ + i + k;
+            specs[k].dependencies = {before.data() + (start[0] - first_edge),
+                                     static_cast<std::size_t>(start[1] - start[0])};
         }
         TaskId first = 0;
         std::size_t submitted = 0;
-        status = runtime.submit_many({specs.data(), count}, first, submitted);
+        status = runtime.submit_many({specs, count}, first, submitted, i + count < tasks_);
         if (!status.ok()) return status;
         i += count;
     }

@@ -126,7 +126,7 @@ Status Runtime::submit(TaskSpec& task, TaskId& id, bool more) {
     return impl_->refusal();
 }
 
-Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted) {
+Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more) {
     submitted = 0;
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
@@ -142,7 +142,7 @@ Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_
         ++submitted;
         impl_->flush_some();
     }
-    impl_->flush();
+    if (!more) impl_->flush();
     impl_->submit_trace_.mark(Phase::submit);
     return status;
 }

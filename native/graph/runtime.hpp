@@ -124,8 +124,9 @@ class Runtime {
     Status submit(TaskSpec& task, TaskId& id, bool more = false);
     Status flush();
     // Submits in order; `first` is the id of the first, ids are consecutive. On an error `submitted` tells how many
-    // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index.
-    Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted);
+    // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index. `more` as in
+    // submit().
+    Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = false);
     TaskId next_id() const;
 
     // Completed heap allocation without a task body: `bytes[i]` into `tensors[i]`.

@@ -1,6 +1,6 @@
 // Nanoseconds per task of the runtime with empty bodies, from the first submission to the last completion.
 //
-//   bench_graph [rounds] [workload] [workers] [window]
+//   bench_graph [rounds] [workload] [workers] [window] [policy]
 //
 // Rounds of all policies are interleaved; the smallest and the median of each are printed, and the CPU time of the
 // submitting thread while it submitted, which other work on the machine disturbs less.
@@ -220,6 +220,7 @@ int main(int count, char** arguments) {
     const std::string only = count > 2 ? arguments[2] : "all";
     const unsigned workers = count > 3 ? static_cast<unsigned>(std::atoi(arguments[3])) : 2;
     const auto window = count > 4 ? static_cast<std::uint32_t>(std::atoi(arguments[4])) : 16384U;
+    const std::string policy_only = count > 5 ? arguments[5] : "all";
     const Workload workloads[] = {
         {"pa-inferred", [](Runtime& runtime) { return attention_inferred(runtime, kCase1); }},
         {"pa-given", [](Runtime& runtime) { return attention_given(runtime, kCase1); }},
@@ -234,6 +235,7 @@ int main(int count, char** arguments) {
         const char* const names[4] = {"wired", "polling", "hybrid", "single"};
         for (int round = 0; round < rounds; ++round) {
             for (int policy = 0; policy < 4; ++policy) {
+                if (policy_only != "all" && policy_only != names[policy]) continue;
                 Config config;
                 config.policy = static_cast<Policy>(std::min(policy, 2));
                 if (policy == 3) config.wake_target = WakeTarget::single;
@@ -257,6 +259,7 @@ int main(int count, char** arguments) {
         }
         for (int policy = 0; policy < 4; ++policy) {
             auto& [wall, cpu] = timings[policy];
+            if (wall.empty()) continue;
             std::sort(wall.begin(), wall.end());
             std::sort(cpu.begin(), cpu.end());
             std::printf("%-12s %-8s %10.1f %10.1f %12.1f\n", workload.name, names[policy], wall.front(),
