@@ -46,7 +46,8 @@ ONLY_WITH_FILES = (
 @click.option("--variant", default="auto", show_default=True, help="Such as plain or pippenger:glv=true.")
 @click.option("--threads", type=click.IntRange(min=1), help="Otherwise the variant's own choice.")
 @click.option("--memory-budget", metavar="BYTES", help="At most that much memory for the sum, such as 64MB.")
-@click.option("--device", default="auto", show_default=True, help="Where to compute: auto or cpu.")
+@click.option("--device", default="auto", show_default=True, help="Where to compute: cpu, webgpu or webgpu:ADAPTER.")
+@click.option("--fallback", is_flag=True, help="Let the CPU answer when the GPU fails, and say why.")
 @click.option(
     "--check-seconds",
     type=click.FloatRange(min=0),

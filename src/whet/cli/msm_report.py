@@ -24,7 +24,8 @@ def print_result(done: Done, as_json: bool) -> None:
                 "source": done.source,
                 "variant": timed.variant,
                 "threads": done.threads,
-                "device": "cpu",
+                "device": timed.device,
+                "fallback_reason": timed.fallback_reason,
                 "prepare_ns": timed.prepare_ns,
                 "compute_ns": timed.compute_ns,
                 "cpu_ns": timed.cpu_ns,
@@ -41,10 +42,12 @@ def print_result(done: Done, as_json: bool) -> None:
         "x": "infinity" if point.is_infinity else f"{point.x:#066x}",
         "y": "infinity" if point.is_infinity else f"{point.y:#066x}",
         "points": f"{done.n:,} ({given})",
-        "variant": f"{timed.variant} on cpu{threads}",
+        "variant": f"{timed.variant} on {timed.device}{threads}",
         "time": f"{took}, {rate:,} points per second{preparing}",
         "check": done.check.text,
     }
+    if timed.fallback_reason is not None:
+        rows["fallback"] = f"by the CPU: {timed.fallback_reason}"
     for name, value in rows.items():
         sys.stdout.write(f"{name:<9}{value}\n")
 

@@ -82,7 +82,8 @@ def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
             check=choices.check_points,
         ) as points:
             source = _describe(points_path, points.format, offset, scalars) | {"section": choices.section}
-            if n > MAX_N or choices.memory_budget is not None:
+            in_pieces = choices.memory_budget is not None and choices.device in ("auto", "cpu")
+            if n > MAX_N or in_pieces:
                 timed, check = _sum_in_chunks(points, scalars, seed, choices)
             else:
                 with progress("read"):

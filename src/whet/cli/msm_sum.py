@@ -17,6 +17,7 @@ from whet.msm import Engine, Point
 from whet.msm.point import Endian
 from whet.msm.points.files import Check
 from whet.msm.validate import Limbs
+from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.protocol import parse_bytes
 
 # Other ways to compute the same sum, the simplest first. The variant in use is never its own check.
@@ -42,6 +43,7 @@ class Choices:
     threads: int | None
     memory_budget: str | None
     device: str
+    fallback: bool
     check_seconds: float
     out_path: Path | None
     out_endian: Endian
@@ -64,6 +66,8 @@ class Timed:
     prepare_ns: int
     compute_ns: int
     cpu_ns: int
+    device: str = "cpu"
+    fallback_reason: str | None = None
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,9 @@ def timed_call(engine: Engine, offset: int, scalars: Limbs, variant: str, starte
     prepared_ns, cpu_ns = time.perf_counter_ns(), time.process_time_ns()
     point = engine.compute(scalars, offset=offset, size=len(scalars))
     cpu_ns = time.process_time_ns() - cpu_ns
-    return Timed(point, variant, prepared_ns - started_ns, time.perf_counter_ns() - prepared_ns, cpu_ns)
+    elapsed_ns = time.perf_counter_ns() - prepared_ns
+    device = "webgpu" if engine.variant.name in GPU_SPECS else "cpu"
+    return Timed(point, variant, prepared_ns - started_ns, elapsed_ns, cpu_ns, device, engine.fallback_reason)
 
 
 @dataclass(frozen=True)
@@ -95,15 +101,16 @@ class Summands:
 
     def compute(self, variant: str | None = None) -> Timed:
         started = time.perf_counter_ns()
-        budgeted = variant is None or variant == self.choices.variant  # what merely checks has no budget
+        asked = variant is None  # otherwise it merely checks: on the CPU, without a budget
         with Engine(
             self.points,
             montgomery=True,
             check=False,
             variant=variant or self.choices.variant,
             threads=self.choices.threads,
-            device=self.choices.device,
-            memory_budget=self.choices.budget_bytes() if budgeted else None,
+            device=self.choices.device if asked else "cpu",
+            memory_budget=self.choices.budget_bytes() if asked else None,
+            fallback=self.choices.fallback,
         ) as engine:
             return timed_call(engine, 0, self.scalars, str(engine.variant), started)
 
