@@ -117,10 +117,11 @@ void load_first_points(const Chunk& chunk, Scratch& s) {
         if (g + 2 * ahead < chunk.group_count) __builtin_prefetch(chunk.entries + chunk.groups[g + 2 * ahead].first);
         if (g + ahead < chunk.group_count) prefetch_points(chunk, chunk.entries + chunk.groups[g + ahead].first);
         if (chunk.groups[g].rounds > 1) prefetch_points(chunk, entries + lanes);
-        const SafeEntries safe(entries);
         s.infinite[g] = static_cast<LaneMask>(~active_lanes(entries));
-        s.sum[g].x = gather_x(chunk.table, safe.entry);
-        s.sum[g].y = tidy(gather_signed_y(chunk.table, safe.entry));
+        const SafeEntries safe(entries);
+        const u32* const from = s.infinite[g] == 0 ? entries : safe.entry;
+        s.sum[g].x = gather_x(chunk.table, from);
+        s.sum[g].y = tidy(gather_signed_y(chunk.table, from));
         s.next[g] = entries + lanes;
     }
 }
@@ -367,21 +368,27 @@ void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t ne
     }
 }
 
+// Of a running sum x < 3.5 p and y < 2.25 p: both below the 4 p that canonical() takes.
 void store_sums(const Chunk& chunk, const Scratch& s) {
+    constexpr std::size_t ahead = 4;
     for (std::size_t g = 0; g < chunk.group_count; ++g) {
         const u32* targets = chunk.targets + lanes * g;
-        std::byte *x_at[lanes], *y_at[lanes];
+        if (g + ahead < chunk.group_count) {
+            for (std::size_t i = 0; i < lanes; ++i) {
+                const u32 later = targets[lanes * ahead + i];
+                __builtin_prefetch(chunk.sums + sum_bytes * (later == no_target ? 0 : later), 1);
+            }
+        }
+        std::byte* at[lanes];
         LaneMask wanted = 0;
         for (std::size_t i = 0; i < lanes; ++i) {
             if (targets[i] == no_target) continue;
             const bool finite = !(s.infinite[g] >> i & 1);
             chunk.present[targets[i]] = finite;
-            x_at[i] = chunk.sums + sum_bytes * targets[i];
-            y_at[i] = x_at[i] + field_bytes;
-            if (finite) wanted |= static_cast<LaneMask>(1u << i);
+            at[i] = chunk.sums + sum_bytes * targets[i];
+            wanted |= static_cast<LaneMask>(finite << i);
         }
-        scatter(canonical(s.sum[g].x), x_at, wanted);
-        scatter(canonical(s.sum[g].y), y_at, wanted);
+        scatter_points(canonical(s.sum[g].x), canonical(s.sum[g].y), at, wanted);
     }
 }
 

@@ -176,9 +176,9 @@ WHET_INLINE Lanes reduced_once(const Lanes& a, const Limbs52& bound) {
     const LaneMask negative = _mm512_movepi64_mask(difference.limb[4]);
     return choose(negative, a, masked(difference));
 }
-// From a tidy value below 8 p.
+// From a tidy value below 4 p.
 WHET_INLINE Lanes canonical(const Lanes& a) {
-    return reduced_once(reduced_once(reduced_once(a, constants52.p[4]), constants52.p[2]), constants52.p[1]);
+    return reduced_once(reduced_once(a, constants52.p[2]), constants52.p[1]);
 }
 WHET_INLINE LaneMask equals(const Lanes& tidy_value, const Limbs52& constant) {
     LaneMask same = 0xff;
@@ -207,6 +207,28 @@ WHET_INLINE void scatter(const Lanes& tidy_value, std::byte* const at[8], LaneMa
         if (!(mask >> lane & 1)) continue;
         u64* out = reinterpret_cast<u64*>(at[lane]);
         for (int i = 0; i < 4; ++i) out[i] = rows[i][lane];
+    }
+}
+
+// Points x, y of eight lanes to 64 bytes each where the mask is set: a transpose of 8 x 8 words, 24 shuffles.
+WHET_INLINE void scatter_points(const Lanes& tidy_x, const Lanes& tidy_y, std::byte* const at[8], LaneMask mask) {
+    Word w[8], row[8];
+    to_words(tidy_x, w);
+    to_words(tidy_y, w + 4);
+    const auto quarter = [&](Word a, Word b, Word c, Word d, int lane) {  // rows lane, lane + 2, lane + 4, lane + 6
+        const Word ab_low = _mm512_shuffle_i64x2(a, b, 0x44), ab_high = _mm512_shuffle_i64x2(a, b, 0xee);
+        const Word cd_low = _mm512_shuffle_i64x2(c, d, 0x44), cd_high = _mm512_shuffle_i64x2(c, d, 0xee);
+        row[lane] = _mm512_shuffle_i64x2(ab_low, cd_low, 0x88);
+        row[lane + 2] = _mm512_shuffle_i64x2(ab_low, cd_low, 0xdd);
+        row[lane + 4] = _mm512_shuffle_i64x2(ab_high, cd_high, 0x88);
+        row[lane + 6] = _mm512_shuffle_i64x2(ab_high, cd_high, 0xdd);
+    };
+    quarter(_mm512_unpacklo_epi64(w[0], w[1]), _mm512_unpacklo_epi64(w[2], w[3]), _mm512_unpacklo_epi64(w[4], w[5]),
+            _mm512_unpacklo_epi64(w[6], w[7]), 0);
+    quarter(_mm512_unpackhi_epi64(w[0], w[1]), _mm512_unpackhi_epi64(w[2], w[3]), _mm512_unpackhi_epi64(w[4], w[5]),
+            _mm512_unpackhi_epi64(w[6], w[7]), 1);
+    WHET_UNROLL for (int lane = 0; lane < 8; ++lane) {
+        if (mask >> lane & 1) _mm512_storeu_si512(at[lane], row[lane]);
     }
 }
 
