@@ -75,8 +75,9 @@ int main() {
         if (!kernel->usable()) continue;
         for (int plant = 0; plant < static_cast<int>(std::size(names)); ++plant) {
             // The portable kernel has no arithmetic of its own; the faults of Fp are planted elsewhere.
-            const bool arithmetic =
-                plant == static_cast<int>(Plant::carry_dropped) || plant == static_cast<int>(Plant::reduction_missing);
+            const bool arithmetic = plant == static_cast<int>(Plant::carry_dropped) ||
+                                    plant == static_cast<int>(Plant::reduction_missing) ||
+                                    plant == static_cast<int>(Plant::lazy_zero_missed);
             if (arithmetic && kernel == &portable_kernel) continue;
             active_plant = static_cast<Plant>(plant);
             int caught = 0;

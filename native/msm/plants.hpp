@@ -8,6 +8,7 @@
     X(reduction_missing)   \
     X(sign_lane_wrong)     \
     X(slow_pass_skipped)   \
+    X(lazy_zero_missed)    \
     X(doubling_missed)     \
     X(cancellation_missed) \
     X(infinite_sum_kept)   \

@@ -1,8 +1,7 @@
 // The batch-affine sums with mulx, adcx and adox: the scalar kernel over a field whose product is hand-ordered
 // assembly. Two carry chains run through one accumulator, which C++ cannot say; it halves the time of a multiplication.
-// Limit: the one multiplier port, 36 mulx per product.
-#include <immintrin.h>
-
+// Values are lazy, below 2 p, so a product ends without a subtraction. Limit: the one multiplier port, 36 mulx per
+// product.
 #include "field/bn254.hpp"
 #include "msm/affine/scalar_input.hpp"
 #include "msm/affine/scalar_sums.hpp"
@@ -14,14 +13,30 @@ namespace {
 struct AdxConstants {
     u64 p[4];
     u64 n0;  // -1 / p mod 2^64
+    u64 twice_p[4];
 };
 
 constexpr AdxConstants make_constants() {
     u64 inverse = 1;
     for (int i = 0; i < 6; ++i) inverse *= 2 - Fp::modulus[0] * inverse;
-    return {{Fp::modulus[0], Fp::modulus[1], Fp::modulus[2], Fp::modulus[3]}, u64{0} - inverse};
+    Limbs<4> twice = Fp::modulus;
+    add_to(twice, Fp::modulus);
+    return {{Fp::modulus[0], Fp::modulus[1], Fp::modulus[2], Fp::modulus[3]},
+            u64{0} - inverse,
+            {twice[0], twice[1], twice[2], twice[3]}};
 }
 alignas(64) constexpr AdxConstants adx_constants = make_constants();
+
+#define WHET_FIRST_ROW_OF_PRODUCT   \
+    "movq (%[b]), %%rdx\n\t"        \
+    "mulxq %[a0], %[t0], %[t1]\n\t" \
+    "mulxq %[a1], %%rax, %[t2]\n\t" \
+    "addq %%rax, %[t1]\n\t"         \
+    "mulxq %[a2], %%rax, %[t3]\n\t" \
+    "adcq %%rax, %[t2]\n\t"         \
+    "mulxq %[a3], %%rax, %[t4]\n\t" \
+    "adcq %%rax, %[t3]\n\t"         \
+    "adcq $0, %[t4]\n\t"
 
 #define WHET_ROW_OF_PRODUCT(offset) \
     "movq " #offset                 \
@@ -42,7 +57,7 @@ alignas(64) constexpr AdxConstants adx_constants = make_constants();
     "adcxq %%rax, %[t4]\n\t"        \
     "adoxq %%rax, %[t4]\n\t"
 
-// t = (t + m p) / 2^64; the top bit of p is free, so nothing overflows the fifth word.
+// t = (t + m p) / 2^64. After each row t < a + p, which is below 3 p < 2^256: nothing overflows the fifth word.
 #define WHET_ROW_OF_REDUCTION          \
     "movq 32(%[k]), %%rdx\n\t"         \
     "imulq %[t0], %%rdx\n\t"           \
@@ -63,68 +78,81 @@ alignas(64) constexpr AdxConstants adx_constants = make_constants();
     "adcxq %%rax, %[t3]\n\t"           \
     "adoxq %[t4], %[t3]\n\t"
 
+// A value below 2 p; two such values may stand for one element. Products: (2 p)^2 / R + p < 2 p, because 4 p < R.
 struct AdxFp {
     u64 v[4];
 
     static AdxFp from(const Limbs<4>& limbs) { return {{limbs[0], limbs[1], limbs[2], limbs[3]}}; }
     static AdxFp one() { return from(Fp::one().montgomery_limbs()); }
-    bool is_zero() const { return (v[0] | v[1] | v[2] | v[3]) == 0; }
-    friend bool operator==(const AdxFp& a, const AdxFp& b) {
-        return ((a.v[0] ^ b.v[0]) | (a.v[1] ^ b.v[1]) | (a.v[2] ^ b.v[2]) | (a.v[3] ^ b.v[3])) == 0;
+    bool is_zero() const {
+        const u64* const p = adx_constants.p;
+        return (v[0] | v[1] | v[2] | v[3]) == 0 ||
+               (((v[0] ^ p[0]) | (v[1] ^ p[1]) | (v[2] ^ p[2]) | (v[3] ^ p[3])) == 0 && !WHET_PLANT(lazy_zero_missed));
     }
+    friend bool operator==(const AdxFp& a, const AdxFp& b) { return (a - b).is_zero(); }
 
     friend AdxFp operator*(const AdxFp& a, const AdxFp& b) {
-        u64 t0 = 0, t1 = 0, t2 = 0, t3 = 0, t4, s;
-        asm(WHET_ROW_OF_PRODUCT(0) WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(8)
+        u64 t0, t1, t2, t3, t4, s;
+        asm(WHET_FIRST_ROW_OF_PRODUCT WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(8)
                 WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(16) WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(24)
                     WHET_ROW_OF_REDUCTION
-            : [t0] "+&r"(t0), [t1] "+&r"(t1), [t2] "+&r"(t2), [t3] "+&r"(t3), [t4] "=&r"(t4), [s] "=&r"(s)
+            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [s] "=&r"(s)
             : [a0] "m"(a.v[0]), [a1] "m"(a.v[1]), [a2] "m"(a.v[2]), [a3] "m"(a.v[3]), [b] "r"(b.v),
               [k] "r"(&adx_constants), "m"(b), "m"(adx_constants)
             : "rax", "rdx", "cc");
-        return reduced({{t0, t1, t2, t3}});
+        return {{t0, t1, t2, t3}};
     }
     friend AdxFp operator-(const AdxFp& a, const AdxFp& b) {
-        AdxFp r;
-        unsigned char borrow = 0;
-        for (int i = 0; i < 4; ++i) borrow = subtract(WHET_PLANT(carry_dropped) ? 0 : borrow, a.v[i], b.v[i], r.v[i]);
-        const u64 mask = u64{0} - borrow;
-        unsigned char carry = 0;
-        for (int i = 0; i < 4; ++i) carry = add(carry, r.v[i], adx_constants.p[i] & mask, r.v[i]);
+        AdxFp r = a;
+        u64 mask = difference(r, b.v);
+        if (WHET_PLANT(reduction_missing)) mask = 0;
+        if (WHET_PLANT(carry_dropped)) r.v[1] += a.v[0] < b.v[0];
+        const u64* const twice = adx_constants.twice_p;
+        const AdxFp correction = {{twice[0] & mask, twice[1] & mask, twice[2] & mask, twice[3] & mask}};
+        add(r, correction);
         return r;
     }
     friend AdxFp operator+(const AdxFp& a, const AdxFp& b) {
-        AdxFp r;
-        unsigned char carry = 0;
-        for (int i = 0; i < 4; ++i) carry = add(carry, a.v[i], b.v[i], r.v[i]);
-        return reduced(r);
+        AdxFp sum = a;
+        add(sum, b);
+        return sum.less(adx_constants.twice_p);
     }
     AdxFp operator-() const { return AdxFp{{0, 0, 0, 0}} - *this; }
     AdxFp doubled() const { return *this + *this; }
+    AdxFp settled() const { return less(adx_constants.p); }
     AdxFp inverse() const {
-        return from(Fp::from_montgomery_limbs({v[0], v[1], v[2], v[3]}).inverse().montgomery_limbs());
+        const AdxFp c = settled();
+        return from(Fp::from_montgomery_limbs({c.v[0], c.v[1], c.v[2], c.v[3]}).inverse().montgomery_limbs());
     }
 
   private:
-    static unsigned char add(unsigned char carry, u64 a, u64 b, u64& sum) {
-        unsigned long long wide;
-        const unsigned char out = _addcarry_u64(carry, a, b, &wide);
-        sum = wide;
-        return out;
+    // a -= b; all ones if that went below zero.
+    static u64 difference(AdxFp& a, const u64 (&b)[4]) {
+        u64 mask;
+        asm("subq %[b0], %[a0]\n\t"
+            "sbbq %[b1], %[a1]\n\t"
+            "sbbq %[b2], %[a2]\n\t"
+            "sbbq %[b3], %[a3]\n\t"
+            "sbbq %[mask], %[mask]"
+            : [a0] "+&r"(a.v[0]), [a1] "+&r"(a.v[1]), [a2] "+&r"(a.v[2]), [a3] "+&r"(a.v[3]), [mask] "=&r"(mask)
+            : [b0] "m"(b[0]), [b1] "m"(b[1]), [b2] "m"(b[2]), [b3] "m"(b[3])
+            : "cc");
+        return mask;
     }
-    static unsigned char subtract(unsigned char borrow, u64 a, u64 b, u64& difference) {
-        unsigned long long wide;
-        const unsigned char out = _subborrow_u64(borrow, a, b, &wide);
-        difference = wide;
-        return out;
+    static void add(AdxFp& a, const AdxFp& b) {
+        asm("addq %[b0], %[a0]\n\t"
+            "adcq %[b1], %[a1]\n\t"
+            "adcq %[b2], %[a2]\n\t"
+            "adcq %[b3], %[a3]"
+            : [a0] "+&r"(a.v[0]), [a1] "+&r"(a.v[1]), [a2] "+&r"(a.v[2]), [a3] "+&r"(a.v[3])
+            : [b0] "rm"(b.v[0]), [b1] "rm"(b.v[1]), [b2] "rm"(b.v[2]), [b3] "rm"(b.v[3])
+            : "cc");
     }
-    static AdxFp reduced(const AdxFp& a) {  // from below 2 p
-        AdxFp less;
-        unsigned char borrow = 0;
-        for (int i = 0; i < 4; ++i) borrow = subtract(borrow, a.v[i], adx_constants.p[i], less.v[i]);
-        if (WHET_PLANT(reduction_missing)) return a;
-        AdxFp r;
-        for (int i = 0; i < 4; ++i) r.v[i] = borrow ? a.v[i] : less.v[i];
+    // Less `bound` where it reaches it.
+    AdxFp less(const u64 (&bound)[4]) const {
+        AdxFp r = *this;
+        const u64 keep = difference(r, bound);
+        for (int i = 0; i < 4; ++i) r.v[i] = (v[i] & keep) | (r.v[i] & ~keep);
         return r;
     }
 };

@@ -1,5 +1,7 @@
-// The batch-affine sums over a scalar field with canonical values: what the IFMA kernel computes, one lane at a time.
-// Two product chains (even and odd lanes), so that the latency of one multiplication hides behind the other.
+// The batch-affine sums over a scalar field: what the IFMA kernel computes, two lanes at a time. An addition is a chain
+// of four products that depend on each other; with two lanes in step, the next product in the program never waits for
+// the one before it. Field: is_zero() and == ask for the element, whatever limbs stand for it; settled(), where a field
+// has it, makes them canonical.
 #pragma once
 
 #include <bit>
@@ -30,7 +32,9 @@ struct ScalarSums {
     }
     static Field load_signed_y(const Chunk& chunk, u32 entry) {
         const Field y = load(chunk.table + y_offset(entry));
-        return (entry & entry_sign) && !WHET_PLANT(sign_lane_wrong) ? -y : y;
+        const Field either[2] = {y, -y};  // the sign is as good as random: no branch on it
+        static_assert(entry_sign == 1);
+        return either[WHET_PLANT(sign_lane_wrong) ? 0 : entry & entry_sign];
     }
 
     static void load_first_points(const Chunk& chunk, Scratch& s) {
@@ -81,42 +85,81 @@ struct ScalarSums {
         }
     }
 
-    static void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round, Field (&inverse)[2]) {
-        for (std::size_t i = lanes * groups; i-- > 0;) {
-            const Field own = inverse[i % 2] * s.prefix[i];
-            inverse[i % 2] = inverse[i % 2] * s.denominator[i];
-            if (s.kind[i] == Case::hold) continue;
-            const u32 entry = entry_at(chunk, i, round);
-            const u32 safe = entry == padding_entry ? 0 : entry;
-            const Field x2 = load(chunk.table + x_offset(safe)), y2 = load_signed_y(chunk, safe);
-            if (s.kind[i] == Case::copy) {
-                s.x[i] = x2, s.y[i] = y2, s.infinite[i] = false;
-                continue;
+    // Two additions by the plain formulas: 3 products each, and the two of the caller.
+    static void add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t i, const u32 (&entry)[2],
+                               const Field (&own)[2]) {
+        Field x2[2], top[2], slope[2], x3[2], run[2];
+        for (std::size_t k = 0; k < 2; ++k) {
+            x2[k] = load(chunk.table + x_offset(entry[k]));
+            top[k] = load_signed_y(chunk, entry[k]) - s.y[i + k];
+        }
+        for (std::size_t k = 0; k < 2; ++k) slope[k] = top[k] * own[k];
+        for (std::size_t k = 0; k < 2; ++k) x3[k] = slope[k] * slope[k];
+        for (std::size_t k = 0; k < 2; ++k) {
+            x3[k] = x3[k] - s.x[i + k] - x2[k];
+            run[k] = s.x[i + k] - x3[k];
+            s.x[i + k] = x3[k];
+        }
+        for (std::size_t k = 0; k < 2; ++k) run[k] = slope[k] * run[k];
+        for (std::size_t k = 0; k < 2; ++k) s.y[i + k] = run[k] - s.y[i + k];
+    }
+
+    static void add_exceptional(const Chunk& chunk, Scratch& s, std::size_t i, u32 entry, const Field& own) {
+        if (s.kind[i] == Case::hold) return;
+        const u32 safe = entry == padding_entry ? 0 : entry;
+        const Field x2 = load(chunk.table + x_offset(safe)), y2 = load_signed_y(chunk, safe);
+        if (s.kind[i] == Case::copy) {
+            s.x[i] = x2, s.y[i] = y2, s.infinite[i] = false;
+            return;
+        }
+        if (s.kind[i] == Case::vanish) {
+            s.infinite[i] = true;
+            return;
+        }
+        Field top = y2 - s.y[i];
+        if (s.kind[i] == Case::twice) {
+            const Field square = s.x[i] * s.x[i];
+            top = square.doubled() + square;
+        }
+        const Field slope = top * own;
+        const Field x3 = slope * slope - s.x[i] - x2;
+        s.y[i] = slope * (s.x[i] - x3) - s.y[i];
+        s.x[i] = x3;
+    }
+
+    // The points of the next round are fetched on the way, a few at a time: see the IFMA kernel.
+    static void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t next_groups, u32 round,
+                         Field (&inverse)[2]) {
+        for (std::size_t i = lanes * groups; i > 0;) {
+            i -= 2;
+            const u32* const entries = chunk.entries + chunk.groups[i / lanes].first + lanes * round + i % lanes;
+            const u32 entry[2] = {entries[0], entries[1]};
+            const Field own[2] = {inverse[0] * s.prefix[i], inverse[1] * s.prefix[i + 1]};
+            if (i < lanes * next_groups) {
+                prefetch(chunk, entries[lanes]);
+                prefetch(chunk, entries[lanes + 1]);
             }
-            if (s.kind[i] == Case::vanish) {
-                s.infinite[i] = true;
-                continue;
+            for (std::size_t k = 0; k < 2; ++k) inverse[k] = inverse[k] * s.denominator[i + k];
+            const bool plain = s.kind[i] == Case::plain && s.kind[i + 1] == Case::plain;
+            if (plain && !WHET_PLANT(padding_added)) {  // that plant needs the path that takes padding
+                add_plain_pair(chunk, s, i, entry, own);
+            } else {
+                for (std::size_t k = 0; k < 2; ++k) add_exceptional(chunk, s, i + k, entry[k], own[k]);
             }
-            Field top = y2 - s.y[i];
-            if (s.kind[i] == Case::twice) {
-                const Field square = s.x[i] * s.x[i];
-                top = square.doubled() + square;
-            }
-            const Field slope = top * own;
-            const Field x3 = slope * slope - s.x[i] - x2;
-            s.y[i] = slope * (s.x[i] - x3) - s.y[i];
-            s.x[i] = x3;
         }
     }
 
-    // Points of the next round, while this one is being worked on.
-    static void prefetch(const Chunk& chunk, std::size_t groups, u32 round) {
-        for (std::size_t i = 0; i < lanes * groups; ++i) {
-            const u32 entry = entry_at(chunk, i, round);
-            if (entry == padding_entry) continue;
-            __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
-            __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
-        }
+    static void prefetch(const Chunk& chunk, u32 entry) {
+        if (entry == padding_entry) return;
+        __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
+        __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
+    }
+
+    static Field settled(const Field& value) {
+        if constexpr (requires { value.settled(); })
+            return value.settled();
+        else
+            return value;
     }
 
     static void store_sums(const Chunk& chunk, const Scratch& s) {
@@ -126,8 +169,9 @@ struct ScalarSums {
             chunk.present[target] = !s.infinite[i];
             if (s.infinite[i]) continue;
             std::byte* to = chunk.sums + sum_bytes * target;
-            std::memcpy(to, &s.x[i], field_bytes);
-            std::memcpy(to + field_bytes, &s.y[i], field_bytes);
+            const Field x = settled(s.x[i]), y = settled(s.y[i]);
+            std::memcpy(to, &x, field_bytes);
+            std::memcpy(to + field_bytes, &y, field_bytes);
         }
     }
 
@@ -146,10 +190,9 @@ struct ScalarSums {
             if (WHET_PLANT(last_round_lost) && following == 0) break;
             Field run[2];
             multiply_up(chunk, s, active, round, run, counts);
-            if (following > 0) prefetch(chunk, following, round + 1);
             const Field both = (run[0] * run[1]).inverse();
             Field inverse[2] = {both * run[1], both * run[0]};
-            add_down(chunk, s, active, round, inverse);
+            add_down(chunk, s, active, following, round, inverse);
             ++counts.inversions;
             counts.additions += lanes * active;
             active = following;
