@@ -45,7 +45,7 @@ def request(weight_type, kv_type, lengths):
 
 @pytest.mark.parametrize(
     ("elsewhere", "weight_type", "kv_type", "lengths"),
-    [("dawn", "fp4", "e4m3", [270, 5]), ("dawn", "bf16", "bf16", [7]), ("chromium", "int8", "e4m3", [9])],
+    [("dawn", "fp4", "e4m3", [270]), ("chromium", "int8", "bf16", [9])],
     indirect=["elsewhere"],
 )
 def test_a_step_elsewhere_is_near_float64(elsewhere, weight_type, kv_type, lengths, tried):

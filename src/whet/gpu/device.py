@@ -44,6 +44,8 @@ class Device:
         self.inject = Injector()
         self._buffers: dict[str, Buffer] = {}
         self._pipelines: dict[Kernel, Any] = {}
+        # Bind groups of passes that come again; they hold buffers, so the first release forgets them all.
+        self._groups: dict[tuple[Kernel, tuple[str | Span, ...]], Any] = {}
         self._closed = False
         # From the first pass's begin to the last one's end, in the last submission; None where it was not timed.
         self.span_ns: int | None = None
@@ -81,6 +83,7 @@ class Device:
     def release(self, buffer: Buffer) -> None:
         """Gives the bytes back at once."""
         if self._buffers.pop(buffer.name, None) is buffer:
+            self._groups.clear()
             buffer.handle.destroy()
             self.ledger.remove(buffer.name)
 
@@ -228,10 +231,12 @@ class Device:
                 "end_of_pass_write_index": 2 * index + 1,
             }
         pipeline = self.pipeline(step.kernel)
-        group = self.handle.create_bind_group(
-            layout=pipeline.get_bind_group_layout(0),
-            entries=[{"binding": i, "resource": self._resource(b)} for i, b in enumerate(step.bindings)],
-        )
+        group = self._groups.get((step.kernel, step.bindings))
+        if group is None:
+            group = self._groups[step.kernel, step.bindings] = self.handle.create_bind_group(
+                layout=pipeline.get_bind_group_layout(0),
+                entries=[{"binding": i, "resource": self._resource(b)} for i, b in enumerate(step.bindings)],
+            )
         recorded = encoder.begin_compute_pass(label=step.name, **({"timestamp_writes": writes} if writes else {}))
         recorded.set_pipeline(pipeline)
         recorded.set_bind_group(0, group)
