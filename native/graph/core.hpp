@@ -197,10 +197,10 @@ class Core {
     }
 
     // True if a task from the stream may run now.
-    bool ready_from_stream(unsigned worker, std::uint32_t sequence, std::uint32_t& slot) {
+    bool ready_from_stream(unsigned worker, std::uint32_t sequence, std::uint32_t left, std::uint32_t& slot) {
         slot = table_.slot_of(sequence);
-        // The next ones are on their way from the submitter's cache.
-        __builtin_prefetch(&table_[table_.slot_of(sequence + 2)], 1);
+        // From the submitter's cache; never beyond the run, where the submitter may be writing.
+        if (left >= 2) __builtin_prefetch(&table_[table_.slot_of(sequence + 2)], 1);
         switch (resolve(slot)) {
             case Resolved::ready:
                 return true;
@@ -220,15 +220,15 @@ class Core {
         }
         if (queues_[worker]->pop(slot)) return true;
         std::uint32_t sequence = 0;
-        while (stream_.take(worker, sequence)) {
-            if (ready_from_stream(worker, sequence, slot)) return true;
+        std::uint32_t left = 0;
+        while (stream_.take(worker, sequence, left)) {
+            if (ready_from_stream(worker, sequence, left, slot)) return true;
         }
-        bool more = false;
-        while (stream_.claim(worker, sequence, more)) {
-            if (more) sleep_.announce();
+        while (stream_.claim(worker, sequence, left)) {
+            if (left != 0) sleep_.announce();
             do {
-                if (ready_from_stream(worker, sequence, slot)) return true;
-            } while (stream_.take(worker, sequence));
+                if (ready_from_stream(worker, sequence, left, slot)) return true;
+            } while (stream_.take(worker, sequence, left));
         }
         return steal_ready(worker, slot) || steal_run(worker, slot) || (polls() && poll_and_take(worker, slot));
     }
@@ -248,13 +248,13 @@ class Core {
 
     bool steal_run(unsigned worker, std::uint32_t& slot) {
         std::uint32_t sequence = 0;
-        bool more = false;
-        while (stream_.steal(worker, sequence, more)) {
+        std::uint32_t left = 0;
+        while (stream_.steal(worker, sequence, left)) {
             turns_[worker].counts.stolen.add(1);
-            if (more) sleep_.announce();
+            if (left != 0) sleep_.announce();
             do {
-                if (ready_from_stream(worker, sequence, slot)) return true;
-            } while (stream_.take(worker, sequence));
+                if (ready_from_stream(worker, sequence, left, slot)) return true;
+            } while (stream_.take(worker, sequence, left));
         }
         return false;
     }

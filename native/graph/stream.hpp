@@ -26,21 +26,24 @@ class Stream {
     // Tasks below `head` may be claimed from now on. The submitter alone calls this.
     void publish(std::uint64_t head) { head_.store(head, Site::head_publish); }
 
+    // All three give one task and tell how many of the run are `left` behind it, where thieves can see them.
+
     // The next task of this worker's run.
-    bool take(unsigned worker, std::uint32_t& sequence) {
+    bool take(unsigned worker, std::uint32_t& sequence, std::uint32_t& left) {
         auto& word = ranges_[worker].word;
         std::uint64_t range = word.load(Site::range_peek);
         while (low(range) != high(range)) {
             if (word.compare_exchange(range, pack(low(range) + 1, high(range)), Site::range_take)) {
                 sequence = low(range);
+                left = high(range) - sequence - 1;
                 return true;
             }
         }
         return false;
     }
 
-    // Begins another run, once the own one is used up. `more` tells that tasks were left for thieves to see.
-    bool claim(unsigned worker, std::uint32_t& sequence, bool& more) {
+    // Begins another run, once the own one is used up.
+    bool claim(unsigned worker, std::uint32_t& sequence, std::uint32_t& left) {
         std::uint64_t next = claim_.load(Site::claim_peek);
         for (;;) {
             const std::uint64_t head = head_.load(Site::head_observe);
@@ -49,14 +52,14 @@ class Stream {
             const std::uint64_t run = std::clamp<std::uint64_t>((head - next) / parts_, 1, longest_run_);
             if (!claim_.compare_exchange(next, next + run, Site::claim_take)) continue;
             sequence = static_cast<std::uint32_t>(next);
-            more = run > 1;
-            if (more) show(worker, sequence + 1, static_cast<std::uint32_t>(next + run));
+            left = static_cast<std::uint32_t>(run - 1);
+            if (left != 0) show(worker, sequence + 1, static_cast<std::uint32_t>(next + run));
             return true;
         }
     }
 
     // The upper half of somebody else's run, once the own one is used up.
-    bool steal(unsigned thief, std::uint32_t& sequence, bool& more) {
+    bool steal(unsigned thief, std::uint32_t& sequence, std::uint32_t& left) {
         for (unsigned step = 1; step < workers_; ++step) {
             auto& word = ranges_[(thief + step) % workers_].word;
             std::uint64_t range = word.load(Site::range_peek);
@@ -64,8 +67,8 @@ class Stream {
                 const std::uint32_t middle = low(range) + (high(range) - low(range)) / 2;
                 if (!word.compare_exchange(range, pack(low(range), middle), Site::range_steal)) continue;
                 sequence = middle;
-                more = high(range) - middle > 1;
-                if (more) show(thief, middle + 1, high(range));
+                left = high(range) - middle - 1;
+                if (left != 0) show(thief, middle + 1, high(range));
                 return true;
             }
         }

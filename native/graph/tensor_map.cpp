@@ -14,7 +14,7 @@ unsigned level_of(std::uint64_t begin, std::uint64_t end, unsigned lowest) {
 
 TensorMap::TensorMap(std::uint32_t capacity, std::uint32_t buckets)
     : capacity_(capacity),
-      buckets_(buckets != 0 ? buckets : std::max(64U, capacity)),
+      buckets_(buckets != 0 ? buckets : std::max(64U, capacity / 8)),
       entries_(new Entry[capacity]),
       chunk_heads_(new std::uint64_t[buckets_]),
       table_(new Track[kFirstTracks]()),
@@ -143,10 +143,10 @@ void TensorMap::walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chu
 void TensorMap::search(Track& track, const Region& region, bool writes) {
     found_.clear();
     Search own{region, writes, floor_};
-    if (walk(track.split.writes, track.base, own, kWalkMost) &&
-        (!writes || walk(track.reads, track.base, own, kWalkMost))) {
+    // A buffer that has an index is looked at just far enough to meet the last access again.
+    const std::uint32_t most = track.split.count < kWalkMost ? kWalkMost : 1;
+    if (walk(track.split.writes, track.base, own, most) && (!writes || walk(track.reads, track.base, own, most)))
         return;
-    }
     index(track);
     const std::uint32_t levels = track.split.write_levels | (writes ? track.split.read_levels : 0);
     const auto level_of_bit = [](std::uint32_t rest) {
