@@ -29,6 +29,9 @@ class Saxpy(Engine):
     def variants(self):
         return [VariantSpec(name, f"workgroups of {width}") for name, width in WIDTHS.items()]
 
+    def candidates(self):
+        return list(WIDTHS)
+
     def outputs(self, case):
         return {"y": Output((case.sizes["n"],), np.uint32)}
 

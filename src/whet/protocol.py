@@ -211,6 +211,14 @@ class Engine(ABC):
         """
         return ()
 
+    def candidates(self) -> Sequence[str]:
+        """Variants worth measuring on an unknown machine, the safe default first, then by promise."""
+        return ()
+
+    def device_of(self, variant: Variant, device: str) -> str:
+        """Where a variant really runs in a run on `device`; an engine may compare devices in one run."""
+        return device
+
     def timing(self, state: Any) -> Timing | None:
         """Device time of the last `run`, where the device has a clock of its own."""
         return None

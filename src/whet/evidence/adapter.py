@@ -5,12 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
 import msgspec
 
 from whet.errors import DeviceLost, DeviceTimeout, Unsupported
+from whet.protocol import Engine, Variant
 
 ANSWER_LIMIT_S = 120
 
@@ -24,6 +26,12 @@ def identify(device: str) -> dict[str, Any]:
     # The loader's variables choose the driver, so an answer holds for them only.
     chosen = tuple(os.environ.get(name) for name in ("VK_ICD_FILENAMES", "VK_DRIVER_FILES", "WHET_CACHE"))
     return _ask(key, chosen) if kind == "webgpu" else {}
+
+
+def adapter_of(engine: Engine, variants: Sequence[Variant], device: str) -> dict[str, Any]:
+    """The adapter that any of the variants runs on; nothing if all stay off the GPU."""
+    places = {engine.device_of(variant, device) for variant in variants} | {device}
+    return next((facts for place in sorted(places, reverse=True) if (facts := identify(place))), {})
 
 
 @lru_cache(maxsize=8)

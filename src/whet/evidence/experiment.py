@@ -11,7 +11,7 @@ from statistics import median
 from typing import Any
 
 from whet.evidence import environment, seeds, warnings
-from whet.evidence.adapter import identify
+from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
 from whet.evidence.child import ask
 from whet.evidence.claims import Reading
@@ -44,7 +44,7 @@ class Experiment:
     def run(self) -> Run:
         began = time.monotonic()
         created = datetime.now(UTC)
-        adapter = identify(self.plan.device)
+        adapter = adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
         surroundings = environment.capture(self._engine_folder(), {"adapter": adapter} if adapter else None)
         memory = self._memory()
         with Rig(self.plan) as rig:

@@ -17,7 +17,7 @@ import msgspec
 
 from whet.errors import DeviceOutOfMemory, DeviceTimeout, WhetError
 from whet.evidence import seeds
-from whet.evidence.adapter import identify
+from whet.evidence.adapter import adapter_of
 from whet.evidence.claims import Claim, ClockTrack, Reading, Red
 from whet.evidence.processes import (
     ProcessEnded,
@@ -82,7 +82,7 @@ class Rig:
 
     def __enter__(self) -> Rig:
         try:
-            identify(self.plan.device)
+            adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
             fds = [self._inputs_fd, *(stand.outputs_fd for stand in self.stands.values())]
             self._referee = Worker("whet.evidence.referee", fds)
             self._referee.post("load", ref=self.plan.ref)

@@ -13,11 +13,11 @@ from typing import Self
 
 from whet.errors import BadInput, Unsupported
 from whet.msm.affine import Affine, Event, Progress
+from whet.msm.auto import measured_variant
 from whet.msm.budget import GivenPoints, RecordSource, limit, prepare_within
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
-from whet.msm.webgpu.candidates import DEFAULT as GPU_DEFAULT
 from whet.msm.webgpu.fallback import WithFallback
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -94,7 +94,9 @@ class Engine:
             raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
-        chosen = choose(GPU_DEFAULT if variant == "auto" and where == "webgpu" else variant)
+        if variant == "auto" and (where == "webgpu" or (threads is None and memory_budget is None)):
+            variant = measured_variant(where, adapter)
+        chosen = choose(variant)
         if where == "webgpu" or chosen.name in GPU_SPECS:
             limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
             self._adopt(chosen, _on_gpu(chosen, limbs, adapter, memory_budget, fallback), len(limbs))

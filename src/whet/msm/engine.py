@@ -15,6 +15,7 @@ from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import read_points
 from whet.msm.variants import TABLE, AffineSums, Prepared, prepare
+from whet.msm.webgpu.candidates import candidates
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map
@@ -40,6 +41,14 @@ class MsmEngine(Engine):
     def variants(self) -> Sequence[VariantSpec]:
         return [implementation.spec for implementation in TABLE.values() if implementation.usable()]
 
+    def candidates(self) -> Sequence[str]:
+        default, *rest = candidates()
+        return [default, "affine", *rest]
+
+    def device_of(self, variant: Variant, device: str) -> str:
+        """A variant of the GPU takes the best adapter where the device is `cpu`, so that both can be compared."""
+        return "webgpu" if variant.name in GPU_SPECS and device == "cpu" else device
+
     def outputs(self, case: Case) -> Mapping[str, Output]:
         return {"point": Output((8,), np.uint64)}
 
@@ -51,7 +60,6 @@ class MsmEngine(Engine):
         return {"scalars": make.scalars(case.profile, _size(case), seed)}
 
     def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Prepared:
-        """A variant of the GPU takes the best adapter where the device is `cpu`, so that both can be compared."""
         points = read_points(fixed["points"])
         if variant.name not in GPU_SPECS:
             if device != "cpu":
