@@ -165,6 +165,17 @@ def test_reading_takes_no_more_than_the_map_says(points, tmp_path):
             assert peak_bytes <= row.size_bytes + 65_536, (peak_bytes, row)
 
 
+def test_a_batch_reads_each_piece_once(points, logs, monkeypatch):
+    engine, sums = engine_within(points, 2_000_000)
+    read = []
+    limbs = sums._source.limbs
+    monkeypatch.setattr(sums._source, "limbs", lambda start, stop: read.append(stop - start) or limbs(start, stop))
+    vectors = [inputs.scalars(profile, N, 1) for profile in ("random", "bits32", "E")]
+    assert engine.batch(vectors) == [wanted(logs, scalars) for scalars in vectors]
+    assert sum(read) == N
+    assert engine.batch([]) == [] and engine.view(3, 0).batch([[], []]) == [engine.view(0, 0)([])] * 2
+
+
 def test_streamed_calls_take_turns_and_can_be_cancelled(points, logs):
     engine, sums = engine_within(points, 2_000_000, backend="portable")
     assert not sums.resident

@@ -14,7 +14,7 @@ from typing import Self
 from whet.errors import BadInput, Unsupported
 from whet.msm.affine import Affine, Event, Progress
 from whet.msm.auto import measured_variant
-from whet.msm.budget import GivenPoints, RecordSource, limit, prepare_within
+from whet.msm.budget import BudgetedSums, GivenPoints, RecordSource, limit, prepare_within
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
@@ -206,14 +206,16 @@ class Engine:
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
-        """One sum per vector of scalars. On a GPU vectors that follow each other with one length share a submission."""
+        """One sum per vector of scalars. On a GPU vectors that follow each other with one length share a submission;
+        an engine that reads its points in pieces reads each piece once for all vectors.
+        """
         limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
         return self.compute_batch(limbs)
 
     def compute_batch(self, vectors: Sequence[Limbs], *, offset: int = 0, size: int | None = None) -> list[Point]:
         """The same on plain limbs, against `size` points from `offset` on."""
         prepared = self._open()
-        if not isinstance(prepared, WebGpuSums | WithFallback):
+        if not isinstance(prepared, WebGpuSums | WithFallback | BudgetedSums):
             return [self.compute(limbs, offset=offset, size=size) for limbs in vectors]
         for limbs in vectors:
             require_same_length(self._size if size is None else size, len(limbs))

@@ -8,7 +8,7 @@ place and adds up the sums of the pieces. Within a piece the native engine takes
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from threading import Lock
 from typing import Any, Protocol
 
@@ -119,29 +119,47 @@ class BudgetedSums(AffineSums):
         cancel: Event | None = None,
         progress: Progress | None = None,
     ) -> Answer:
-        seen = self._cancellations
+        if self.resident:
+            return super().compute(_cut(scalars, 0, len(scalars)), offset, cancel=cancel, progress=progress)
+        return self._in_pieces([scalars], offset, cancel=cancel, progress=progress)[0]
+
+    def batch(self, vectors: Sequence[Limbs], offset: int) -> list[Answer]:
+        """One answer per vector, all of one length; a piece of points is read once for all of them."""
+        if self.resident or not vectors:
+            return [self.compute(scalars, offset) for scalars in vectors]
+        return self._in_pieces(vectors, offset)
+
+    def _in_pieces(
+        self,
+        vectors: Sequence[Limbs | RecordSource],
+        offset: int,
+        *,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> list[Answer]:
+        seen, n = self._cancellations, len(vectors[0])
 
         def stop_if_cancelled() -> None:
             if self._cancellations != seen or (cancel is not None and cancel.is_set()):
                 raise Cancelled("the computation was cancelled", cure="start it again")
 
-        if self.resident:
-            return super().compute(_cut(scalars, 0, len(scalars)), offset, cancel=cancel, progress=progress)
         while not self._turn.acquire(timeout=0.02):
             stop_if_cancelled()
         try:
-            sums, work = [], dict[str, int]()
-            for start in range(0, len(scalars), self.piece):
-                stop = min(start + self.piece, len(scalars))
+            sums: list[list[Limbs]] = [[] for _ in vectors]
+            work: list[dict[str, int]] = [{} for _ in vectors]
+            for start in range(0, n, self.piece):
+                stop = min(start + self.piece, n)
                 stop_if_cancelled()
                 self._fill(offset + start, offset + stop)
-                stop_if_cancelled()
-                share = _share(progress, start / len(scalars), (stop - start) / len(scalars))
-                limbs, done = self.native.run(_cut(scalars, start, stop), 0, cancel=cancel, progress=share)
-                sums.append(limbs)
-                work = _added(work, done)
-            self.last_work = work
-            return Answer(_sum(sums), work)
+                for number, scalars in enumerate(vectors):
+                    stop_if_cancelled()
+                    share = _share(progress, start / n, (stop - start) / n)
+                    limbs, done = self.native.run(_cut(scalars, start, stop), 0, cancel=cancel, progress=share)
+                    sums[number].append(limbs)
+                    work[number] = _added(work[number], done)
+            self.last_work = work[-1]
+            return [Answer(_sum(parts), done) for parts, done in zip(sums, work, strict=True)]
         finally:
             self._turn.release()
 

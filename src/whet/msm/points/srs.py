@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterable
+from itertools import groupby
 from typing import Any
 
 from whet._native import curve
@@ -50,16 +51,21 @@ class Srs(RecordFile):
         self, scalars: ScalarsLike, *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
     ) -> Point:
         """sum scalars[i] * point[offset + i]. There may be fewer scalars than points."""
-        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
-        if offset < 0 or offset + len(limbs) > len(self):
-            raise BadInput(f"{len(limbs)} scalars from point {offset} on, but {len(self)} points", cure="ask for less")
-        return self.prepare().compute(limbs, offset=offset, size=len(limbs))
+        return self.commit_many([scalars], offset=offset, endian=endian, montgomery=montgomery)[0]
 
     def commit_many(
         self, vectors: Iterable[ScalarsLike], *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
-        """One commitment per vector."""
-        return [self.commit(scalars, offset=offset, endian=endian, montgomery=montgomery) for scalars in vectors]
+        """One commitment per vector. Vectors of one length that follow each other are summed together."""
+        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        for one in limbs:
+            if offset < 0 or offset + len(one) > len(self):
+                raise BadInput(
+                    f"{len(one)} scalars from point {offset} on, but {len(self)} points", cure="ask for less"
+                )
+        engine = self.prepare()
+        together = (list(group) for _, group in groupby(limbs, key=len))
+        return [point for group in together for point in engine.compute_batch(group, offset=offset, size=len(group[0]))]
 
     def close(self) -> None:
         with self._preparing:
