@@ -10,11 +10,11 @@ from gpu_decode import close_to, distance_ulp, run_on
 
 from whet.decode import SHAPES, PagedCache, Schedule, Shape, store
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.check import MAX_ULP
+from whet.decode.check import MAX_ULP, main
 from whet.decode.exact import to_fp4
 from whet.decode.model import Model
 from whet.decode.webgpu.layer import WebGpuLayer
-from whet.errors import DeviceError, DeviceLost
+from whet.errors import BadInput, DeviceError, DeviceLost
 from whet.gpu import open_device
 from whet.gpu.faults import FAULTS
 
@@ -39,6 +39,14 @@ def test_random_steps_agree_with_float64_and_with_the_cpu(decode_device, tried):
         compared += trial.shape.hidden >= 8
     assert compared >= 250 and not decode_device.ledger.live
     tried("decode steps on a GPU against float64", compared)
+
+
+def test_the_command_checks_on_a_gpu(decode_device, capsys):
+    key = decode_device.info.key
+    assert main(["--cases", "3", "--seed", "7", "--device", f"webgpu:{key}"]) == 0
+    assert capsys.readouterr().out.startswith("3 steps, ")
+    with pytest.raises(BadInput, match="no device 'cuda'"):
+        main(["--device", "cuda"])
 
 
 def test_repeats_are_equal_to_the_bit_whatever_the_memory_held(decode_device, tried):

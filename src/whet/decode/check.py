@@ -1,10 +1,15 @@
-"""`python -m whet.decode.check --cases 20000`: random steps against the float64 oracle and the exact one."""
+"""`python -m whet.decode.check --cases 20000`: random steps against the float64 oracle and the exact one.
+
+With `--device webgpu` they run on a GPU, whose unwritten memory is poison, and against float64 alone.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
+from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -12,6 +17,10 @@ from whet.decode.cases import random_trial
 from whet.decode.exact import exact_step
 from whet.decode.layer import Schedule
 from whet.decode.oracle import accuracy, reference
+from whet.errors import BadInput
+
+if TYPE_CHECKING:
+    from whet.gpu import Device
 
 # The sums have at most a few hundred terms; 7 ULP is typical.
 MAX_ULP = 64.0
@@ -31,8 +40,8 @@ class Tally:
     failures: tuple[str, ...] = ()
 
 
-def check_step(seed: int, tally: Tally, *, exactly: bool) -> None:
-    """One step, with a schedule and a worker count drawn from the seed."""
+def check_step(seed: int, tally: Tally, *, exactly: bool, device: Device | None = None) -> None:
+    """One step, with a schedule and a worker count drawn from the seed; on the CPU unless there is a device."""
     trial = random_trial(seed)
     rng = np.random.default_rng([seed, 1])
     schedule = Schedule(
@@ -41,7 +50,11 @@ def check_step(seed: int, tally: Tally, *, exactly: bool) -> None:
         launch=("fused", "phased")[int(rng.integers(2))],
     )
     workers = int(rng.integers(1, 4))
-    got = trial.run(trial.layer(workers=workers), schedule).out
+    layer = trial.layer(workers=workers, device=device or "cpu")
+    try:
+        got = trial.run(layer, schedule).out
+    finally:
+        layer.close()
     tally.steps += 1
     wide = trial.shape.hidden >= LEAST_HIDDEN
     if wide:
@@ -51,7 +64,7 @@ def check_step(seed: int, tally: Tally, *, exactly: bool) -> None:
         tally.worst_p999_ulp = max(tally.worst_p999_ulp, found.p999_ulp)
         if not found.finite or not found.max_ulp <= MAX_ULP:
             tally.failures += (f"{found.max_ulp:.1f} ULP: {trial.about} {schedule} workers={workers}",)
-    if exactly or not wide:
+    if device is None and (exactly or not wide):
         want = exact_step(trial.shape, trial.matrices, trial.norms, **trial.inputs(), wo_split=schedule.wo_split)
         if got.tobytes() != want.tobytes():
             tally.failures += (f"not bit-equal: {trial.about} {schedule} workers={workers}",)
@@ -62,16 +75,29 @@ def main(arguments: list[str] | None = None) -> int:
     parser.add_argument("--cases", type=int, default=500, help="how many steps")
     parser.add_argument("--seed", type=int, default=1, help="the first seed")
     parser.add_argument("--exact-every", type=int, default=10, help="how often the exact oracle is asked as well")
+    parser.add_argument("--device", default="cpu", help="cpu, webgpu or webgpu:<adapter>")
     given = parser.parse_args(arguments)
     tally = Tally()
-    for number in range(given.cases):
-        check_step(given.seed + number, tally, exactly=number % max(1, given.exact_every) == 0)
-        if tally.failures:
-            print(tally.failures[-1])
-            return 3
+    with ExitStack() as opened:
+        device = None if given.device == "cpu" else opened.enter_context(_device(given.device))
+        for number in range(given.cases):
+            exactly = number % max(1, given.exact_every) == 0
+            check_step(given.seed + number, tally, exactly=exactly, device=device)
+            if tally.failures:
+                print(tally.failures[-1])
+                return 3
     worst = f"worst {tally.worst_ulp:.1f} ULP, worst 99.9th percentile {tally.worst_p999_ulp:.1f}"
     print(f"{tally.steps} steps, {tally.against_float64} of them against float64, none wrong; {worst}")
     return 0
+
+
+def _device(name: str) -> Device:
+    from whet.gpu import open_device
+
+    kind, _, adapter = name.partition(":")
+    if kind != "webgpu":
+        raise BadInput(f"there is no device {name!r}", cure="one of: cpu, webgpu, webgpu:<adapter>")
+    return open_device(adapter or None, debug=True)
 
 
 if __name__ == "__main__":
