@@ -49,7 +49,7 @@ class Kind(Enum):
     SOFTWARE_ADAPTER = (
         "software adapter",
         "the GPU is emulated on the CPU, so occupancy and bandwidth claims do not transfer",
-        "choose a hardware adapter with --device, or use whet lab from a device that has one",
+        "choose a hardware adapter with --device webgpu:NAME (whet doctor lists them)",
     )
     QUANTISED_CLOCK = (
         "quantised clock",
