@@ -37,10 +37,22 @@ struct ScalarSums {
         return either[WHET_PLANT(sign_lane_wrong) ? 0 : entry & entry_sign];
     }
 
+    static void prefetch(const Chunk& chunk, u32 entry) {
+        if (entry == padding_entry) return;
+        __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
+        __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
+    }
+
+    // The first points of all lists, while those of the round after are fetched.
     static void load_first_points(const Chunk& chunk, Scratch& s) {
+        constexpr std::size_t ahead = 4;
         for (std::size_t g = 0; g < chunk.group_count; ++g) {
+            const u32* const entries = chunk.entries + chunk.groups[g].first;
+            const bool later = g + ahead < chunk.group_count;
             for (std::size_t lane = 0; lane < lanes; ++lane) {
-                const u32 entry = chunk.entries[chunk.groups[g].first + lane];
+                if (later) prefetch(chunk, chunk.entries[chunk.groups[g + ahead].first + lane]);
+                if (chunk.groups[g].rounds > 1) prefetch(chunk, entries[lanes + lane]);
+                const u32 entry = entries[lane];
                 const std::size_t i = lanes * g + lane;
                 s.infinite[i] = entry == padding_entry;
                 if (s.infinite[i]) continue;
@@ -147,12 +159,6 @@ struct ScalarSums {
                 for (std::size_t k = 0; k < 2; ++k) add_exceptional(chunk, s, i + k, entry[k], own[k]);
             }
         }
-    }
-
-    static void prefetch(const Chunk& chunk, u32 entry) {
-        if (entry == padding_entry) return;
-        __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
-        __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
     }
 
     static Field settled(const Field& value) {
