@@ -27,56 +27,94 @@ constexpr AdxConstants make_constants() {
 }
 alignas(64) constexpr AdxConstants adx_constants = make_constants();
 
-#define WHET_FIRST_ROW_OF_PRODUCT   \
-    "movq (%[b]), %%rdx\n\t"        \
-    "mulxq %[a0], %[t0], %[t1]\n\t" \
-    "mulxq %[a1], %%rax, %[t2]\n\t" \
-    "addq %%rax, %[t1]\n\t"         \
-    "mulxq %[a2], %%rax, %[t3]\n\t" \
-    "adcq %%rax, %[t2]\n\t"         \
-    "mulxq %[a3], %%rax, %[t4]\n\t" \
-    "adcq %%rax, %[t3]\n\t"         \
-    "adcq $0, %[t4]\n\t"
+// One row each, for the columns named t0 .. t4 and the factors at byte `at` behind %[a] and %[b].
+#define WHET_FIRST_ROW(t, at)                \
+    "movq " #at                              \
+    "(%[b]), %%rdx\n\t"                      \
+    "mulxq " #at "(%[a]), %[" #t "0], %[" #t \
+    "1]\n\t"                                 \
+    "mulxq " #at "+8(%[a]), %%rax, %[" #t    \
+    "2]\n\t"                                 \
+    "addq %%rax, %[" #t                      \
+    "1]\n\t"                                 \
+    "mulxq " #at "+16(%[a]), %%rax, %[" #t   \
+    "3]\n\t"                                 \
+    "adcq %%rax, %[" #t                      \
+    "2]\n\t"                                 \
+    "mulxq " #at "+24(%[a]), %%rax, %[" #t   \
+    "4]\n\t"                                 \
+    "adcq %%rax, %[" #t                      \
+    "3]\n\t"                                 \
+    "adcq $0, %[" #t "4]\n\t"
 
-#define WHET_ROW_OF_PRODUCT(offset) \
-    "movq " #offset                 \
-    "(%[b]), %%rdx\n\t"             \
-    "xorl %%eax, %%eax\n\t"         \
-    "mulxq %[a0], %%rax, %[t4]\n\t" \
-    "adoxq %%rax, %[t0]\n\t"        \
-    "adcxq %[t4], %[t1]\n\t"        \
-    "mulxq %[a1], %%rax, %[t4]\n\t" \
-    "adoxq %%rax, %[t1]\n\t"        \
-    "adcxq %[t4], %[t2]\n\t"        \
-    "mulxq %[a2], %%rax, %[t4]\n\t" \
-    "adoxq %%rax, %[t2]\n\t"        \
-    "adcxq %[t4], %[t3]\n\t"        \
-    "mulxq %[a3], %%rax, %[t4]\n\t" \
-    "adoxq %%rax, %[t3]\n\t"        \
-    "movl $0, %%eax\n\t"            \
-    "adcxq %%rax, %[t4]\n\t"        \
-    "adoxq %%rax, %[t4]\n\t"
+#define WHET_ROW_OF_PRODUCT(t, at, limb)   \
+    "movq " #at "+" #limb                  \
+    "(%[b]), %%rdx\n\t"                    \
+    "xorl %%eax, %%eax\n\t"                \
+    "mulxq " #at "(%[a]), %%rax, %[" #t    \
+    "4]\n\t"                               \
+    "adoxq %%rax, %[" #t                   \
+    "0]\n\t"                               \
+    "adcxq %[" #t "4], %[" #t              \
+    "1]\n\t"                               \
+    "mulxq " #at "+8(%[a]), %%rax, %[" #t  \
+    "4]\n\t"                               \
+    "adoxq %%rax, %[" #t                   \
+    "1]\n\t"                               \
+    "adcxq %[" #t "4], %[" #t              \
+    "2]\n\t"                               \
+    "mulxq " #at "+16(%[a]), %%rax, %[" #t \
+    "4]\n\t"                               \
+    "adoxq %%rax, %[" #t                   \
+    "2]\n\t"                               \
+    "adcxq %[" #t "4], %[" #t              \
+    "3]\n\t"                               \
+    "mulxq " #at "+24(%[a]), %%rax, %[" #t \
+    "4]\n\t"                               \
+    "adoxq %%rax, %[" #t                   \
+    "3]\n\t"                               \
+    "movl $0, %%eax\n\t"                   \
+    "adcxq %%rax, %[" #t                   \
+    "4]\n\t"                               \
+    "adoxq %%rax, %[" #t "4]\n\t"
 
-// t = (t + m p) / 2^64. After each row t < a + p, which is below 3 p < 2^256: nothing overflows the fifth word.
-#define WHET_ROW_OF_REDUCTION          \
-    "movq 32(%[k]), %%rdx\n\t"         \
-    "imulq %[t0], %%rdx\n\t"           \
-    "xorl %%eax, %%eax\n\t"            \
-    "mulxq 0(%[k]), %%rax, %[s]\n\t"   \
-    "adcxq %[t0], %%rax\n\t"           \
-    "movq %[s], %[t0]\n\t"             \
-    "adcxq %[t1], %[t0]\n\t"           \
-    "mulxq 8(%[k]), %%rax, %[t1]\n\t"  \
-    "adoxq %%rax, %[t0]\n\t"           \
-    "adcxq %[t2], %[t1]\n\t"           \
-    "mulxq 16(%[k]), %%rax, %[t2]\n\t" \
-    "adoxq %%rax, %[t1]\n\t"           \
-    "adcxq %[t3], %[t2]\n\t"           \
-    "mulxq 24(%[k]), %%rax, %[t3]\n\t" \
-    "adoxq %%rax, %[t2]\n\t"           \
-    "movl $0, %%eax\n\t"               \
-    "adcxq %%rax, %[t3]\n\t"           \
-    "adoxq %[t4], %[t3]\n\t"
+// t = (t + m p) / 2^64. After each row t < a + p, which is below 3 p < 2^256: nothing overflows the fifth word. The low
+// half of m p_0 cancels t0, so its carry is known before it: there is one unless t0 was zero.
+#define WHET_ROW_OF_REDUCTION(t) \
+    "movq %[n0], %%rdx\n\t"      \
+    "imulq %[" #t                \
+    "0], %%rdx\n\t"              \
+    "xorl %%eax, %%eax\n\t"      \
+    "movq $-1, %%rax\n\t"        \
+    "adcxq %[" #t                \
+    "0], %%rax\n\t"              \
+    "mulxq %[p0], %%rax, %[" #t  \
+    "0]\n\t"                     \
+    "adcxq %[" #t "1], %[" #t    \
+    "0]\n\t"                     \
+    "mulxq %[p1], %%rax, %[" #t  \
+    "1]\n\t"                     \
+    "adoxq %%rax, %[" #t         \
+    "0]\n\t"                     \
+    "adcxq %[" #t "2], %[" #t    \
+    "1]\n\t"                     \
+    "mulxq %[p2], %%rax, %[" #t  \
+    "2]\n\t"                     \
+    "adoxq %%rax, %[" #t         \
+    "1]\n\t"                     \
+    "adcxq %[" #t "3], %[" #t    \
+    "2]\n\t"                     \
+    "mulxq %[p3], %%rax, %[" #t  \
+    "3]\n\t"                     \
+    "adoxq %%rax, %[" #t         \
+    "2]\n\t"                     \
+    "movl $0, %%eax\n\t"         \
+    "adcxq %%rax, %[" #t         \
+    "3]\n\t"                     \
+    "adoxq %[" #t "4], %[" #t "3]\n\t"
+
+#define WHET_ROWS(limb) \
+    WHET_ROW_OF_PRODUCT(t, 0, limb) WHET_ROW_OF_PRODUCT(u, 32, limb) WHET_ROW_OF_REDUCTION(t) WHET_ROW_OF_REDUCTION(u)
 
 // A value below 2 p; two such values may stand for one element. Products: (2 p)^2 / R + p < 2 p, because 4 p < R.
 struct AdxFp {
@@ -91,14 +129,28 @@ struct AdxFp {
     }
     friend bool operator==(const AdxFp& a, const AdxFp& b) { return (a - b).is_zero(); }
 
+    // Two products, row by row in turn: a product alone fills the scheduler with sums that wait for each other.
+    static void multiply_pair(AdxFp (&out)[2], const AdxFp* a, const AdxFp* b) {
+        u64 t0, t1, t2, t3, t4, u0, u1, u2, u3, u4;
+        asm(WHET_FIRST_ROW(t, 0) WHET_FIRST_ROW(u, 32) WHET_ROW_OF_REDUCTION(t) WHET_ROW_OF_REDUCTION(u) WHET_ROWS(8)
+                WHET_ROWS(16) WHET_ROWS(24)
+            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [u0] "=&r"(u0),
+              [u1] "=&r"(u1), [u2] "=&r"(u2), [u3] "=&r"(u3), [u4] "=&r"(u4)
+            : [a] "r"(a), [b] "r"(b), "m"(a[0]), "m"(a[1]), "m"(b[0]),
+              "m"(b[1]), [n0] "m"(adx_constants.n0), [p0] "m"(adx_constants.p[0]), [p1] "m"(adx_constants.p[1]),
+              [p2] "m"(adx_constants.p[2]), [p3] "m"(adx_constants.p[3])
+            : "rax", "rdx", "cc");
+        out[0] = {{t0, t1, t2, t3}};
+        out[1] = {{u0, u1, u2, u3}};
+    }
     friend AdxFp operator*(const AdxFp& a, const AdxFp& b) {
-        u64 t0, t1, t2, t3, t4, s;
-        asm(WHET_FIRST_ROW_OF_PRODUCT WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(8)
-                WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(16) WHET_ROW_OF_REDUCTION WHET_ROW_OF_PRODUCT(24)
-                    WHET_ROW_OF_REDUCTION
-            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [s] "=&r"(s)
-            : [a0] "m"(a.v[0]), [a1] "m"(a.v[1]), [a2] "m"(a.v[2]), [a3] "m"(a.v[3]), [b] "r"(b.v),
-              [k] "r"(&adx_constants), "m"(b), "m"(adx_constants)
+        u64 t0, t1, t2, t3, t4;
+        asm(WHET_FIRST_ROW(t, 0) WHET_ROW_OF_REDUCTION(t) WHET_ROW_OF_PRODUCT(t, 0, 8) WHET_ROW_OF_REDUCTION(t)
+                WHET_ROW_OF_PRODUCT(t, 0, 16) WHET_ROW_OF_REDUCTION(t) WHET_ROW_OF_PRODUCT(t, 0, 24)
+                    WHET_ROW_OF_REDUCTION(t)
+            : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4)
+            : [a] "r"(a.v), [b] "r"(b.v), "m"(a), "m"(b), [n0] "m"(adx_constants.n0), [p0] "m"(adx_constants.p[0]),
+              [p1] "m"(adx_constants.p[1]), [p2] "m"(adx_constants.p[2]), [p3] "m"(adx_constants.p[3])
             : "rax", "rdx", "cc");
         return {{t0, t1, t2, t3}};
     }

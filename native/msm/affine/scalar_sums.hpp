@@ -62,38 +62,49 @@ struct ScalarSums {
         }
     }
 
-    static u32 entry_at(const Chunk& chunk, std::size_t i, u32 round) {
-        return chunk.entries[chunk.groups[i / lanes].first + lanes * round + i % lanes];
+    static const u32* entries_at(const Chunk& chunk, std::size_t i, u32 round) {
+        return chunk.entries + chunk.groups[i / lanes].first + lanes * round + i % lanes;
     }
 
-    // Denominators of the round and their running products. dx = 0 is settled on the spot: a comparison costs a
-    // scalar kernel nothing, so it needs no second pass.
+    static void multiply_pair(Field (&out)[2], const Field* a, const Field* b) {
+        if constexpr (requires { Field::multiply_pair(out, a, b); })
+            Field::multiply_pair(out, a, b);
+        else
+            for (std::size_t k = 0; k < 2; ++k) out[k] = a[k] * b[k];
+    }
+
+    // dx = 0 is settled on the spot: a comparison costs a scalar kernel nothing, so it needs no second pass.
+    static Field denominator_of(const Chunk& chunk, Scratch& s, std::size_t i, u32 entry, Counts& counts) {
+        s.kind[i] = Case::plain;
+        if (entry == padding_entry && !WHET_PLANT(padding_added)) {
+            s.kind[i] = Case::hold;
+            return Field::one();
+        }
+        if (s.infinite[i] && !WHET_PLANT(infinite_sum_kept)) {
+            s.kind[i] = Case::copy;
+            return Field::one();
+        }
+        const u32 safe = entry == padding_entry ? 0 : entry;
+        const Field difference = load(chunk.table + x_offset(safe)) - s.x[i];
+        if (!difference.is_zero() || WHET_PLANT(slow_pass_skipped)) return difference;
+        const bool same = s.y[i] == load_signed_y(chunk, safe);
+        s.kind[i] = same && !WHET_PLANT(doubling_missed) ? Case::twice : Case::vanish;
+        if (s.kind[i] == Case::vanish && WHET_PLANT(cancellation_missed)) s.kind[i] = Case::hold;
+        ++(s.kind[i] == Case::twice ? counts.doublings : counts.cancellations);
+        return s.kind[i] == Case::twice ? s.y[i].doubled() : Field::one();
+    }
+
+    // Denominators of the round and their running products, one chain over the even lanes and one over the odd.
     static void multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round, Field (&run)[2],
                             Counts& counts) {
         run[0] = run[1] = Field::one();
-        for (std::size_t i = 0; i < lanes * groups; ++i) {
-            const u32 entry = entry_at(chunk, i, round);
-            Case kind = Case::plain;
-            Field denominator = Field::one();
-            if (entry == padding_entry && !WHET_PLANT(padding_added)) {
-                kind = Case::hold;
-            } else if (s.infinite[i] && !WHET_PLANT(infinite_sum_kept)) {
-                kind = Case::copy;
-            } else {
-                const u32 safe = entry == padding_entry ? 0 : entry;
-                denominator = load(chunk.table + x_offset(safe)) - s.x[i];
-                if (denominator.is_zero() && !WHET_PLANT(slow_pass_skipped)) {
-                    const bool same = s.y[i] == load_signed_y(chunk, safe);
-                    kind = same && !WHET_PLANT(doubling_missed) ? Case::twice : Case::vanish;
-                    if (kind == Case::vanish && WHET_PLANT(cancellation_missed)) kind = Case::hold;
-                    denominator = kind == Case::twice ? s.y[i].doubled() : Field::one();
-                    ++(kind == Case::twice ? counts.doublings : counts.cancellations);
-                }
+        for (std::size_t i = 0; i < lanes * groups; i += 2) {
+            const u32* const entries = entries_at(chunk, i, round);
+            for (std::size_t k = 0; k < 2; ++k) {
+                s.denominator[i + k] = denominator_of(chunk, s, i + k, entries[k], counts);
+                s.prefix[i + k] = run[k];
             }
-            s.kind[i] = kind;
-            s.denominator[i] = denominator;
-            s.prefix[i] = run[i % 2];
-            run[i % 2] = run[i % 2] * denominator;
+            multiply_pair(run, s.prefix + i, s.denominator + i);
         }
     }
 
@@ -105,14 +116,14 @@ struct ScalarSums {
             x2[k] = load(chunk.table + x_offset(entry[k]));
             top[k] = load_signed_y(chunk, entry[k]) - s.y[i + k];
         }
-        for (std::size_t k = 0; k < 2; ++k) slope[k] = top[k] * own[k];
-        for (std::size_t k = 0; k < 2; ++k) x3[k] = slope[k] * slope[k];
+        multiply_pair(slope, top, own);
+        multiply_pair(x3, slope, slope);
         for (std::size_t k = 0; k < 2; ++k) {
             x3[k] = x3[k] - s.x[i + k] - x2[k];
             run[k] = s.x[i + k] - x3[k];
             s.x[i + k] = x3[k];
         }
-        for (std::size_t k = 0; k < 2; ++k) run[k] = slope[k] * run[k];
+        multiply_pair(run, slope, run);
         for (std::size_t k = 0; k < 2; ++k) s.y[i + k] = run[k] - s.y[i + k];
     }
 
@@ -144,14 +155,15 @@ struct ScalarSums {
                          Field (&inverse)[2]) {
         for (std::size_t i = lanes * groups; i > 0;) {
             i -= 2;
-            const u32* const entries = chunk.entries + chunk.groups[i / lanes].first + lanes * round + i % lanes;
+            const u32* const entries = entries_at(chunk, i, round);
             const u32 entry[2] = {entries[0], entries[1]};
-            const Field own[2] = {inverse[0] * s.prefix[i], inverse[1] * s.prefix[i + 1]};
+            Field own[2];
+            multiply_pair(own, inverse, s.prefix + i);
             if (i < lanes * next_groups) {
                 prefetch(chunk, entries[lanes]);
                 prefetch(chunk, entries[lanes + 1]);
             }
-            for (std::size_t k = 0; k < 2; ++k) inverse[k] = inverse[k] * s.denominator[i + k];
+            multiply_pair(inverse, inverse, s.denominator + i);
             const bool plain = s.kind[i] == Case::plain && s.kind[i + 1] == Case::plain;
             if (plain && !WHET_PLANT(padding_added)) {  // that plant needs the path that takes padding
                 add_plain_pair(chunk, s, i, entry, own);

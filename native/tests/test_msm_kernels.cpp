@@ -1,0 +1,113 @@
+// The kernels against the portable one on coordinates made of awkward limbs: zeros, ones, all bits, the modulus and its
+// neighbours. A sum of lists follows the addition formulas whether or not its points lie on the curve, so any limbs
+// can be put into a table. Random points never reach these carries: a limb of zero has probability 2^-64.
+#include <cstring>
+#include <random>
+#include <vector>
+
+#include "check.hpp"
+#include "field/bn254.hpp"
+#include "msm/engine/engine.hpp"
+
+using namespace whet;
+using namespace whet::msm;
+
+namespace {
+
+constexpr std::size_t points = 512, groups = 40, rounds = 9;
+std::mt19937_64 random_bits(77);
+
+// In Montgomery form as the portable kernel has it: the limbs themselves are the awkward ones.
+Fp awkward() {
+    Limbs<4> limbs;
+    const u64 kind = random_bits() % 8;
+    for (std::size_t i = 0; i < 4; ++i) {
+        constexpr u64 some[] = {0, 0, 0, 1, ~u64{0}, u64{1} << 63, u64{1} << 52, (u64{1} << 52) - 1};
+        limbs[i] = kind < 5 ? some[random_bits() % 8] : kind == 5 ? Fp::modulus[i] : random_bits();
+    }
+    if (kind == 5) limbs[0] -= 1 + random_bits() % 3;
+    return Fp::from_montgomery_limbs(Fp::reduce(limbs));
+}
+
+struct Work {
+    std::vector<Fp> table;  // x, y, beta x of each point; the last is as awkward as the others
+    std::vector<u32> entries, targets;
+    std::vector<Group> lists;
+};
+
+Work make_work() {
+    Work work;
+    while (work.table.size() < 3 * points) {
+        const Fp value = awkward();
+        if (work.table.size() % 3 == 1 && value.is_zero()) continue;  // no point of the curve has y = 0
+        work.table.push_back(value);
+    }
+    for (std::size_t g = 0; g < groups; ++g) {
+        work.lists.push_back({static_cast<u32>(work.entries.size()), static_cast<u32>(rounds)});
+        for (std::size_t i = 0; i < lanes * rounds; ++i) {
+            const u64 bits = random_bits();
+            const u32 entry = entry_of_point(bits % points, bits >> 32 & 1) | (bits >> 33 & entry_sign);
+            work.entries.push_back(bits >> 34 & 31 ? entry : padding_entry);
+        }
+        for (std::size_t i = 0; i < lanes; ++i) work.targets.push_back(static_cast<u32>(lanes * g + i));
+    }
+    return work;
+}
+
+struct Answer {
+    std::vector<Fp> sums = std::vector<Fp>(2 * lanes * groups);
+    std::vector<u8> present = std::vector<u8>(lanes * groups);
+    Counts counts;
+};
+
+// Results in the form of the portable kernel again. `scale`: what its form must be multiplied by for this kernel.
+Answer run(const Kernel& kernel, const Work& work) {
+    const Fp scale = kernel.montgomery_bits == 260 ? Fp::from_u64(16) : Fp::one();
+    std::vector<Fp> table = work.table;
+    for (Fp& value : table) value *= scale;
+    const std::size_t room = (kernel.scratch_bytes + 63) / 64 * 64;
+    void* const scratch = std::aligned_alloc(64, room);
+    std::memset(scratch, 0xa5, room);
+    Answer answer;
+    const Chunk chunk = {reinterpret_cast<const std::byte*>(table.data()),
+                         work.entries.data(),
+                         work.lists.data(),
+                         groups,
+                         work.targets.data(),
+                         reinterpret_cast<std::byte*>(answer.sums.data()),
+                         answer.present.data(),
+                         scratch};
+    kernel.sum_lists(chunk, answer.counts);
+    std::free(scratch);
+    const Fp back = scale.inverse();
+    for (Fp& value : answer.sums) {
+        CHECK(Fp::is_canonical(value.montgomery_limbs()));
+        value *= back;
+    }
+    return answer;
+}
+
+}  // namespace
+
+int main() {
+    u64 doublings = 0, cancellations = 0;
+    for (int repeat = 0; repeat < 60; ++repeat) {
+        const Work work = make_work();
+        const Answer want = run(portable_kernel, work);
+        doublings += want.counts.doublings;
+        cancellations += want.counts.cancellations;
+        for (const Kernel* kernel : all_kernels()) {
+            if (!kernel->usable() || kernel == &portable_kernel) continue;
+            const Answer got = run(*kernel, work);
+            CHECK(got.present == want.present);
+            CHECK(got.counts.doublings == want.counts.doublings);
+            CHECK(got.counts.cancellations == want.counts.cancellations);
+            std::size_t different = 0;
+            for (std::size_t i = 0; i < want.sums.size(); ++i)
+                different += want.present[i / 2] && !(got.sums[i] == want.sums[i]);
+            CHECK(different == 0);
+        }
+    }
+    CHECK(doublings > 0 && cancellations > 0);
+    return whet::test::finish("msm kernels");
+}
