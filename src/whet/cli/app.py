@@ -28,6 +28,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "ab": ("whet.cli.ab:command", "gate, interleaved trial, verdict"),
     "sweep": ("whet.cli.sweep:command", "the same over axes, as a growth table"),
     "memory": ("whet.cli.memory:command", "the memory map, the budget lever, the frontier"),
+    "occupancy": ("whet.cli.occupancy:command", "registers of a variant against GPU profiles: a model"),
     "regions": ("whet.cli.regions:command", "region tables, coverage, verdict, predicted gains, traces"),
     "runs": ("whet.cli.runs:command", "list stored runs"),
     "compare": ("whet.cli.compare:command", "what changed between two runs"),

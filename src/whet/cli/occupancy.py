@@ -1,0 +1,87 @@
+"""`whet occupancy`: what a kernel holds per thread, and how many workgroups a GPU core could keep. A model."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from whet.cli import options
+from whet.cli.subject import EngineName
+from whet.errors import BadInput, Unsupported
+
+if TYPE_CHECKING:
+    from whet.gpu.live_words import Footprint
+    from whet.gpu.occupancy import Residency
+
+NOTE = "a model from the WGSL and public architecture figures (docs/occupancy.md); nothing was measured"
+
+
+@click.command("occupancy", short_help="registers and workgroup memory of a variant against GPU profiles: a model")
+@click.argument("engine", type=EngineName())
+@click.option("--variant", default="walker", show_default=True, metavar="VARIANT", help="A GPU variant, with knobs.")
+@click.option("--pass", "which", default="accumulate", show_default=True, metavar="NAME", help="The pass to look at.")
+@click.option("--arrays", is_flag=True, help="Count a thread's own arrays as registers too.")
+@options.as_json
+def command(**given: Any) -> None:
+    """Estimates live 32-bit words and workgroup bytes of a kernel and predicts resident workgroups per core.
+
+    It shows which resource a variant presses on. Whether that matters on your device is for `whet ab` to say.
+    """
+    show_occupancy(**given)
+
+
+def show_occupancy(*, engine: str, variant: str, which: str, arrays: bool, as_json: bool) -> None:
+    from whet.cli.console import print_json
+    from whet.gpu.live_words import footprint
+    from whet.gpu.occupancy import PROFILES, predict
+    from whet.msm.webgpu.knobs import SPECS, Choice
+    from whet.msm.webgpu.plan import render
+    from whet.protocol import choose_variant
+
+    if engine != "msm":
+        raise Unsupported(f"engine {engine} does not describe its kernels", cure="use msm")
+    chosen = choose_variant("msm", list(SPECS.values()), variant)
+    kernels = render(Choice.of(chosen.name, chosen.knobs), chosen.knobs.get("multiply") == "wide", None)
+    if which not in kernels:
+        raise BadInput(f"{chosen} has no pass {which!r}", cure=f"passes: {', '.join(kernels)}")
+    kernel = kernels[which].kernel
+    found = footprint(kernel.source, kernel.entry)
+    predicted = [predict(profile, found, arrays_in_registers=arrays) for profile in PROFILES]
+    if as_json:
+        rows = [_as_dict(one) for one in predicted]
+        print_json({"variant": str(chosen), "pass": which, "is": NOTE, "kernel": found, "profiles": rows})
+        return
+    _show(f"msm {chosen}  pass {which}", found, predicted)
+
+
+def _as_dict(one: Residency) -> dict[str, Any]:
+    return {
+        "profile": one.profile.name,
+        "words": one.words,
+        "spilled_words": one.spilled_words,
+        "workgroups": one.workgroups,
+        "limiter": one.limiter,
+        "limits": dict(one.limits),
+        "share_of_threads": round(one.share, 4),
+    }
+
+
+def _show(title: str, kernel: Footprint, predicted: list[Residency]) -> None:
+    from rich.table import Table
+
+    from whet.cli.console import console
+    from whet.evidence.units import percent
+
+    click.echo(f"{title}: {NOTE}")
+    click.echo(
+        f"per thread {kernel.live_words} live words and {kernel.array_words} in arrays; "
+        f"workgroups of {kernel.workgroup_threads} threads with {kernel.workgroup_bytes:,} bytes"
+    )
+    table = Table(box=None, pad_edge=False)
+    for heading in ("profile", "words", "spilled", "workgroups per core", "of its threads", "limited by"):
+        table.add_column(heading, justify="left" if heading in ("profile", "limited by") else "right")
+    for one in predicted:
+        cells = (str(one.words), str(one.spilled_words or ""), f"{one.workgroups} per {one.profile.core}")
+        table.add_row(one.profile.name, *cells, percent(one.share), one.limiter)
+    console().print(table)
