@@ -29,8 +29,9 @@ system: ## compilers, driver and browser that the tests use, where they may be i
 driver: setup ## a software Vulkan driver that computes right, in the user's cache folder
 	@$(BIN)/python -m whet.gpu || { [ "$$CI" != true ]; }
 
-demo: setup ## gate, time and judge the MSM variants on this machine; leaves report.html
-	$(BIN)/whet ab msm plain pippenger pippenger:glv=true affine --n 2^10 --quick --report report.html
+demo: setup ## gate, time and judge the MSM variants on this machine's devices; leaves report.html
+	@gpu=; if $(BIN)/python -m whet.gpu; then gpu="walker coop"; fi; \
+	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup

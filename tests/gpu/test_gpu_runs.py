@@ -7,6 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import msgspec
 import pytest
 from needs import needed
 
@@ -56,6 +57,9 @@ def test_a_software_adapter_is_warned_about_and_shown(stored):
     page = render_report([stored])
     assert "GPU adapter" in page and stored.environment["adapter"]["driver"] in page
     assert "max-buffer-size" in page and "{&#39;" not in page
+    assert stored.where == stored.device
+    beside = msgspec.structs.replace(stored, device="cpu")
+    assert beside.where == f"cpu + {stored.device}" and beside.where in render_report([beside])
 
 
 def test_a_wrong_driver_and_an_unknown_adapter_are_refused_before_anything_runs(tmp_path, device, tried):

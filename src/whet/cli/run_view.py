@@ -23,7 +23,7 @@ def show_run(run: Run) -> None:
 
     out = console()
     clock = run.verdicts[0].clock if run.verdicts else "wall"
-    out.print(f"{run.engine}  {run.case}  device={run.device}  clock={clock}  seed={run.seed}")
+    out.print(f"{run.engine}  {run.case}  device={run.where}  clock={clock}  seed={run.seed}")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in ("variant", "gate", "time per call", "spread", "ratio", "interval", "verdict"):
         table.add_column(heading, justify="right" if heading in ("time per call", "spread", "ratio") else "left")

@@ -115,6 +115,12 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     regions: dict[str, Any] = {}
     memory: dict[str, Any] = {}
 
+    @property
+    def where(self) -> str:
+        """The device, and the adapter that variants brought along where the device is not the adapter itself."""
+        key = (self.environment.get("adapter") or {}).get("key")
+        return f"{self.device} + webgpu:{key}" if key and not self.device.startswith("webgpu") else self.device
+
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):
     """What a person chose to ship, and why. Kept beside the run, never inside it: the verdict stays the tool's own."""
