@@ -46,3 +46,9 @@ def elsewhere(request):
     if request.param == "dawn":
         return request.getfixturevalue("dawn")
     return request.getfixturevalue("browser").run
+
+
+@pytest.fixture(scope="module")
+def shared_device():
+    """One device for a whole module, so that its kernels are compiled once. Unwritten bytes are poison."""
+    yield from _opened()

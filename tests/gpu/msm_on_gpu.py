@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from contextlib import contextmanager
+from functools import cached_property
+from itertools import pairwise
 
 import numpy as np
 
 from whet.msm import inputs as make
 from whet.msm.oracle import known_multiples
+from whet.msm.point import R
 from whet.msm.webgpu.finish import finish, upload_points, upload_scalars
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.plan import build
@@ -26,15 +30,22 @@ class Subject:
     def of(cls, profile, n, seed=1):
         return cls(make.to_ints(make.logs(profile, n, seed)), make.to_ints(make.scalars(profile, n, seed + 1)))
 
-    @property
+    @cached_property
     def expected(self):
         return known_multiples(self.logs, self.scalars).to_bytes()
+
+    def part(self, first, size):
+        """These points as residents, with the scalars of `size` of them from `first` on."""
+        made = Subject.__new__(Subject)
+        made.logs, made.scalars = self.logs[first : first + size], self.scalars[first : first + size]
+        made.n, made.points, made.limbs = size, self.points, self.limbs[first : first + size]
+        return made
 
 
 @contextmanager
 def loaded(device, subject, choice, **given):
-    """A plan with its buffers on the device, points and scalars written."""
-    plan = build(subject.n, choice, **given)
+    """A plan with its buffers on the device, points written."""
+    plan = build(subject.n, choice, resident=len(subject.points), **given)
     buffers = device.allocate(plan.program)
     try:
         x, y = upload_points(subject.points, glv=choice.glv)
@@ -65,6 +76,19 @@ def compute(device, subject, choice=None, **given):
     choice = choice or Choice()
     with loaded(device, subject, choice, **given) as (plan, buffers):
         return run(device, plan, buffers, subject)
+
+
+def additions(subject, c):
+    """Additions that the bucket sums need, and buckets of a single point: from Python's own signed digits."""
+    counts = Counter()
+    for scalar in subject.scalars:
+        # s = sum of 2^(cw) (round(s / 2^(cw)) - 2^c round(s / 2^(c(w+1)))), halves rounded up.
+        rounded = [scalar % R, *((scalar % R + (1 << (low - 1))) >> low for low in range(c, 256 + c, c))]
+        digits = [here - (above << c) for here, above in pairwise(rounded)]
+        assert sum(digit << c * window for window, digit in enumerate(digits)) == scalar % R
+        counts.update((window, abs(digit)) for window, digit in enumerate(digits) if digit)
+    sizes = list(counts.values())
+    return sum(size - 1 for size in sizes), sizes.count(1)
 
 
 def bucket_sums(device, subject, choice, **given):
