@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import threading
 import tracemalloc
 
@@ -10,6 +11,7 @@ import pytest
 from whet._native import curve
 from whet._native import msm as native
 
+from whet.cli import app
 from whet.errors import BadInput, Cancelled, Unsupported
 from whet.msm import Engine, Scalars, Srs, inputs, msm
 from whet.msm.budget import READ_AT_ONCE, READING_BYTES, BudgetedSums
@@ -246,3 +248,32 @@ def test_budgets_in_words():
     for text in ("", "MB", "-1MB", "1XB", "1e9", "nan", "1.5", "9" * 40 + "GB"):
         with pytest.raises(BadInput):
             parse_bytes(text)
+
+
+def memory_told(capsys, *arguments: str) -> dict:
+    assert app.invoke(["memory", "msm", "--variant", "affine:threads=2", *arguments, "--json"]) == 0
+    return json.loads(capsys.readouterr().out)
+
+
+def test_the_memory_command_shows_the_map_of_the_engine(points, capsys):
+    told = memory_told(capsys, "--n", str(N), "--budget", "4MB")
+    engine, sums = engine_within(points, 4_000_000)
+    rows = [{"name": r.name, "size_bytes": r.size_bytes, "lifetime": r.lifetime} for r in engine.memory_map()]
+    assert told["map"] == rows and told["pieces"] == -(-N // sums.piece)
+    assert told["total_bytes"] == sum(row["size_bytes"] for row in rows) <= 4_000_000
+    engine_within(points, told["floor_bytes"])
+    with pytest.raises(BadInput):
+        engine_within(points, told["floor_bytes"] - 1)
+    totals = [cut["total_bytes"] for cut in told["frontier"]]
+    assert totals == sorted(totals, reverse=True) and told["frontier"][0]["budget_bytes"] is None
+    assert all(cut["total_bytes"] <= (cut["budget_bytes"] or totals[0]) for cut in told["frontier"])
+
+
+def test_the_memory_command_measures_and_refuses(capsys):
+    assert all(cut["measured_ns"] > 0 for cut in memory_told(capsys, "--n", "2^12", "--measure")["frontier"])
+    assert app.invoke(["memory", "msm", "--variant", "affine", "--n", "2^12", "--budget", "3MB"]) == 0
+    assert "budget 3.0 MB: kept" in capsys.readouterr().out
+    with pytest.raises(BadInput, match="give at least"):
+        app.invoke(["memory", "msm", "--variant", "affine", "--budget", "1kB"])
+    with pytest.raises(BadInput, match="outside"):
+        app.invoke(["memory", "msm", "--variant", "affine", "--n", "2^40"])

@@ -23,11 +23,17 @@ MEASURED_ROWS = 4
 @click.argument("engine", type=EngineName())
 @click.option("--n", default="2^20", show_default=True, metavar="SIZE", help="Points; 2^20 is allowed.")
 @click.option("--budget", metavar="BYTES", help="Fit into that much, points and staging included, such as 100MB.")
-@click.option("--variant", default="walker", show_default=True, metavar="VARIANT", help="A GPU variant, with knobs.")
+@click.option(
+    "--variant",
+    default="walker",
+    show_default=True,
+    metavar="VARIANT",
+    help="A GPU variant with knobs, or affine for the CPU.",
+)
 @click.option("--measure", is_flag=True, help="Time some of the frontier on this machine's adapter.")
 @options.as_json
 def command(**given: Any) -> None:
-    """Every byte that a sum on the GPU allocates, by name. No GPU is needed, unless --measure is given.
+    """Every byte that a sum allocates, by name. No GPU is needed, unless --measure is given for one of its variants.
 
     The map is what the tests hold against the ledger of real runs, to the byte. A budget is met by more batches over
     the windows, then by sending scalars batch by batch; the frontier shows what that costs by a stated model.
@@ -44,9 +50,15 @@ def show_memory(*, engine: str, n: str, budget: str | None, variant: str, measur
 
     if engine != "msm":
         raise Unsupported(f"engine {engine} has no budget lever", cure="its map is in the runs that `whet ab` stores")
-    chosen = choose_variant("msm", list(SPECS.values()), variant)
     count = parse_size(n, what="n")
     allowed = None if budget is None else parse_bytes(budget, what="budget")
+    if variant.partition(":")[0] == "affine":
+        from whet.cli import memory_cpu
+        from whet.msm.variants import choose
+
+        memory_cpu.show(choose(variant), count, allowed, measure=measure, as_json=as_json)
+        return
+    chosen = choose_variant("msm", list(SPECS.values()), variant)
     request = Request(count, Choice.of(chosen.name, chosen.knobs), count, memory_budget=allowed)
     points = frontier(request)
     try:

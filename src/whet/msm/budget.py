@@ -73,12 +73,11 @@ class BudgetedSums(AffineSums):
         scalars_too: bool = False,
     ) -> None:
         self._source = source
-        self._scalar_bytes = SCALAR_BYTES if scalars_too else 0
         self._turn = Lock()
         self._cancellations = 0
         super().__init__(Affine(backend, threads, windows))
-        self.piece = self._largest_piece(len(source), budget_bytes)
-        self.native.set_budget(budget_bytes - self._reading_bytes(self.piece))
+        self.piece = largest_piece(self.native, len(source), budget_bytes, scalars_too=scalars_too)
+        self._reading_bytes = reading_bytes(self.piece, scalars_too)
         self.native.reserve(self.piece)
         if self.resident:
             self._fill(0, len(source))
@@ -92,24 +91,6 @@ class BudgetedSums(AffineSums):
     def resident(self) -> bool:
         """Whether the points stay prepared."""
         return self.piece == len(self._source)
-
-    def _reading_bytes(self, piece: int) -> int:
-        return READING_BYTES * min(piece, READ_AT_ONCE) + self._scalar_bytes * piece
-
-    def _largest_piece(self, n: int, budget_bytes: int) -> int:
-        def need(piece: int, budget_bytes: int) -> int:
-            reading = self._reading_bytes(piece)
-            self.native.set_budget(max(1, budget_bytes - reading))
-            return reading + self.native.most_bytes(piece, prepared=piece)
-
-        pieces = max(1, math.ceil(n / int(native.max_points)))
-        while True:
-            piece = math.ceil(n / pieces)
-            if need(piece, budget_bytes) <= budget_bytes:
-                return piece
-            if piece <= LEAST_PIECE:
-                raise too_small(budget_bytes, n, need(piece, 0))
-            pieces = max(pieces + 1, min(pieces * 5 // 4, math.ceil(n / LEAST_PIECE)))
 
     def compute(
         self,
@@ -179,7 +160,36 @@ class BudgetedSums(AffineSums):
     def memory_map(self, n: int, *, scalar_bits: int) -> list[MemoryRow]:
         """As without a budget, and what reading a piece takes while the rest is there."""
         rows = super().memory_map(min(n, self.piece), scalar_bits=scalar_bits)
-        return [*rows, MemoryRow("records being read", self._reading_bytes(self.piece), "read")]
+        return [*rows, MemoryRow("records being read", self._reading_bytes, "read")]
+
+
+def reading_bytes(piece: int, scalars_too: bool = False) -> int:
+    """What the source and the reader hold while a piece is read; scalars of a file stay for the whole piece."""
+    return READING_BYTES * min(piece, READ_AT_ONCE) + (SCALAR_BYTES * piece if scalars_too else 0)
+
+
+def largest_piece(engine: Affine, n: int, budget_bytes: int, *, scalars_too: bool = False) -> int:
+    """How many of n points can be in memory at a time; holds the engine to what reading them leaves of the budget."""
+    pieces = max(1, math.ceil(n / int(native.max_points)))
+    while True:
+        piece = math.ceil(n / pieces)
+        if _need(engine, piece, budget_bytes, scalars_too) <= budget_bytes:
+            return piece
+        if piece <= LEAST_PIECE:
+            raise too_small(budget_bytes, n, least_budget(engine, n, scalars_too=scalars_too))
+        pieces = max(pieces + 1, min(pieces * 5 // 4, math.ceil(n / LEAST_PIECE)))
+
+
+def least_budget(engine: Affine, n: int, *, scalars_too: bool = False) -> int:
+    """The smallest budget with which a sum over n points works."""
+    return _need(engine, math.ceil(n / max(1, math.ceil(n / LEAST_PIECE))), 0, scalars_too)
+
+
+def _need(engine: Affine, piece: int, budget_bytes: int, scalars_too: bool) -> int:
+    """What a call over a piece takes, whatever the scalars, with as many windows at once as the budget allows."""
+    reading = reading_bytes(piece, scalars_too)
+    engine.set_budget(max(1, budget_bytes - reading))
+    return reading + engine.most_bytes(piece, prepared=piece)
 
 
 def prepare_within(
