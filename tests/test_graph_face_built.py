@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from whet.errors import BadInput
 from whet.graph import SIGNATURE, Graph, GraphCycle, TaskFailed, kernel, workloads
+from whet.graph.choice import WorkerChoice
 
 
 def mixed(work, seed):
@@ -209,3 +210,53 @@ def test_malformed_options(options, tried):
 def test_malformed_worker_counts(workers):
     with pytest.raises(BadInput):
         Graph([0], []).replay(workers=workers)
+
+
+def choices_over(times: dict[int, float], replays: int, most: int = 4) -> list[int]:
+    """What a choice does when a replay with w workers always takes times[w] ns per task."""
+    choice = WorkerChoice(most)
+    made = []
+    for _ in range(replays):
+        workers = choice.next()
+        choice.took(workers, times[workers])
+        made.append(workers)
+    return made
+
+
+def test_one_worker_is_chosen_where_it_is_faster():
+    made = choices_over({4: 40.0, 1: 3.0}, 300)
+    assert made[:4] == [4, 4, 1, 1]
+    assert [i + 1 for i, w in enumerate(made) if w == 4 and i >= 4] == [64, 256]
+
+
+def test_all_workers_are_chosen_where_they_are_faster():
+    made = choices_over({4: 40.0, 1: 90.0}, 70)
+    assert [i + 1 for i, w in enumerate(made) if w == 1] == [3, 4, 64]
+
+
+def test_long_bodies_are_never_tried_on_one_worker():
+    assert set(choices_over({4: 5000.0}, 300)) == {4}
+    assert set(choices_over({1: 3.0}, 5, most=1)) == {1}
+
+
+def test_a_choice_follows_bodies_that_change():
+    choice = WorkerChoice(2)
+    times = {2: 30.0, 1: 3.0}
+    for replay in range(400):
+        if replay == 10:
+            times = {2: 30.0, 1: 300.0}
+        workers = choice.next()
+        choice.took(workers, times[workers])
+    assert workers == 2
+
+
+def test_replay_without_workers_runs_every_task_each_time():
+    counts = np.zeros(200, np.int64)
+
+    def count(task):
+        counts[task] += 1
+
+    graph = Graph.from_edges(200, [(i, i + 1) for i in range(0, 198, 2)], [count])
+    for _ in range(6):
+        assert graph.replay().executed == 200
+    assert (counts == 6).all()

@@ -93,6 +93,42 @@ def test_a_native_body_that_ends_its_thread(policy, tried):
     tried("planted faults")
 
 
+@pytest.mark.parametrize("policy", POLICIES)
+def test_a_stall_is_reported_with_what_waits(policy, tried):
+    """The only worker is gone and cannot be replaced: nothing runs, tasks are left, and the wait says so by itself."""
+    script = (
+        PRELUDE
+        + f"""
+    import ctypes, resource
+    from whet.graph import GraphStalled
+    leave = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p, ctypes.c_void_p)(
+        ctypes.cast(ctypes.CDLL(None).pthread_exit, ctypes.c_void_p).value
+    )
+    rt = Runtime(policy={policy!r}, workers=2, submitter_helps=False, stall_s=0.3)
+    rt.submit(kernel("empty"), name="warm")
+    rt.wait()
+    used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+    resource.setrlimit(resource.RLIMIT_AS, (used + (1 << 20), resource.RLIM_INFINITY))  # no room for a new thread
+    rt.submit(leave, name="leaver")
+    while rt.totals()["completed"] < 2:
+        time.sleep(0.01)
+    held = rt.submit(kernel("empty"), name="held")
+    rt.submit(kernel("empty"), after=[held], name="follower")
+    try:
+        rt.wait(20)
+    except GraphStalled as error:
+        print("stalled:", error)
+        sys.stdout.flush()
+        os._exit(0)
+    os._exit(3)
+"""
+    )
+    done = run_script(script)
+    assert done.returncode == 0, (done.stdout, done.stderr)
+    assert "held" in done.stdout and "follower" in done.stdout and "waits for" in done.stdout
+    tried("planted faults")
+
+
 def test_a_body_that_never_returns_is_named_and_left_behind(tried):
     gate = threading.Event()
     rt = Runtime(workers=2, submitter_helps=False)

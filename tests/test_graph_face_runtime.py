@@ -433,6 +433,13 @@ def check_chrome_trace(trace, *, tasks: int, arrows: int) -> None:
     for event in by_phase["X"]:
         assert event["ts"] >= 0 and event["dur"] >= 0
     assert {e["name"] for e in by_phase["M"]} >= {"process_name", "thread_name"}
+    lanes = {e["tid"] for e in by_phase["X"]}
+    assert sorted(e["tid"] for e in by_phase["M"] if e["name"] == "thread_name") == sorted(lanes)
+    assert len({e["pid"] for e in trace["traceEvents"]}) == 1
+    for lane in lanes:
+        # Slices of a lane come in the order of time, and one ends before the next begins.
+        own = [e for e in by_phase["X"] if e["tid"] == lane]
+        assert all(a["ts"] + a["dur"] <= b["ts"] + 1e-6 for a, b in itertools.pairwise(own))
     starts = {e["id"]: e for e in by_phase.get("s", [])}
     ends = {e["id"]: e for e in by_phase.get("f", [])}
     assert len(starts) == len(ends) == arrows and starts.keys() == ends.keys()

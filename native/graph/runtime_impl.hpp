@@ -96,6 +96,9 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t tail_ = 0;        // oldest task not retired
     std::uint64_t watermark_ = 0;   // tasks below are done
     std::uint64_t reclaim_at_ = 0;  // when to look for done tasks unasked, for the tensor map's sake
+    std::uint64_t quiet_done_ = 0;  // since quiet_since_ns_ completions and submissions have stood at these
+    std::uint64_t quiet_head_ = 0;
+    std::uint64_t quiet_since_ns_ = 0;
     std::uint64_t edges_ = 0;
     std::uint64_t spilled_ = 0;
     std::uint64_t window_peak_ = 0;
@@ -180,6 +183,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     template <class Done>
     Status wait_until(std::uint64_t timeout_ns, unsigned at_once, Done&& done);
     void pause_submitter(Patience& patience);
+    bool is_stalled();
     Status stalled();
     Status collect_error();
     void await_references();

@@ -103,8 +103,6 @@ Status Runtime::Impl::make_room(Code code, Room&& room) {
     flush();
     ++blocked_[static_cast<std::size_t>(code) - static_cast<std::size_t>(Code::window_deadlock)];
     Patience patience(may_spin_);
-    std::uint64_t progress = completions();
-    std::uint64_t since = now_ns();
     for (;;) {
         reclaim();
         if (room()) return {};
@@ -115,13 +113,7 @@ Status Runtime::Impl::make_room(Code code, Room&& room) {
             continue;
         }
         pause_submitter(patience);
-        const std::uint64_t now_done = completions();
-        if (now_done != progress || any_running()) {
-            progress = now_done;
-            since = now_ns();
-        } else if (now_ns() - since > config_.stall_ns) {
-            return stalled();
-        }
+        if (is_stalled()) return stalled();
     }
 }
 

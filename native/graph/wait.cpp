@@ -28,9 +28,7 @@ Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, unsigned at_once, Don
     const bool help = config_.submitter_helps;
     Patience patience(may_spin_);
     workers_[0]->trace.begin();
-    std::uint64_t progress = completions();
-    std::uint64_t since = now_ns();
-    const std::uint64_t begun = since;
+    const std::uint64_t begun = now_ns();
     Status status;
     while (!done_now()) {
         if (help && step(0, at_once)) {
@@ -40,16 +38,11 @@ Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, unsigned at_once, Don
         }
         pause_submitter(patience);
         workers_[0]->trace.mark(Phase::idle);
-        const std::uint64_t now = now_ns();
-        const std::uint64_t now_done = completions();
-        if (now_done != progress || any_running()) {
-            progress = now_done;
-            since = now;
-        } else if (now - since > config_.stall_ns) {
+        if (is_stalled()) {
             status = stalled();
             break;
         }
-        if (timeout_ns != 0 && now - begun >= timeout_ns) {
+        if (timeout_ns != 0 && now_ns() - begun >= timeout_ns) {
             status = {Code::timed_out, 0, 0, {}};
             break;
         }
@@ -108,6 +101,19 @@ Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns) {
 }
 
 void Runtime::Impl::cancel() { cancel_.store(true, std::memory_order_relaxed); }
+
+// Whether for stall_ns no task has run, none was done and none came. What was seen last outlives the call, so that a
+// wait made of many short ones notices a stall as well.
+bool Runtime::Impl::is_stalled() {
+    const std::uint64_t now = now_ns();
+    const std::uint64_t done_now = completions();
+    if (done_now != quiet_done_ || head_ != quiet_head_ || any_running()) {
+        quiet_done_ = done_now;
+        quiet_head_ = head_;
+        quiet_since_ns_ = now;
+    }
+    return now - quiet_since_ns_ > config_.stall_ns;
+}
 
 // Names the oldest task that is not done and what it waits for.
 Status Runtime::Impl::stalled() {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -13,6 +14,7 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, name_of, resolve
+from whet.graph.choice import WorkerChoice
 from whet.graph.errors import BadInput, GraphCycle, TaskFailed
 from whet.graph.workloads.workload import Workload
 
@@ -104,6 +106,7 @@ class Graph:
         self.names = list(names) if names is not None else [name_of(body) for body in self.bodies]
         self._native = _native.ReplayGraph()
         self._busy = threading.Lock()
+        self._choice = WorkerChoice(hardware_workers())
         table = [(b.address, b.user) if isinstance(b, NativeBody) else b for b in self.bodies]
         report = self._native.build(
             self._start,
@@ -164,13 +167,20 @@ class Graph:
         return f"{self.names[row]}[{task}]"
 
     def replay(self, *, workers: int | None = None, coarsen: bool = True, spans: bool = False) -> Replay:
-        """Runs every task once. `coarsen=False` counts every edge where one worker could run a whole component."""
-        threads = pool(check_workers(workers))
+        """Runs every task once. `coarsen=False` counts every edge where one worker could run a whole component.
+
+        Without `workers` the first replays find out whether one worker alone is faster, as it can be with tiny bodies.
+        """
+        chosen = self._choice.next() if workers is None else check_workers(workers)
+        threads = pool(chosen)
         times = np.zeros((self.tasks, 3), np.int64) if spans else None
         if not self._busy.acquire(blocking=False):
             raise BadInput("this graph is being replayed already", cure="wait for that replay, or build a second graph")
         try:
+            began = time.perf_counter_ns()
             report = self._native.replay(threads, bool(coarsen), times)
+            if workers is None and self.tasks:
+                self._choice.took(chosen, (time.perf_counter_ns() - began) / self.tasks)
         finally:
             self._busy.release()
         if report["interrupt"] is not None:
