@@ -112,7 +112,7 @@ def test_the_command_prints_the_map_without_a_gpu(capsys, monkeypatch):
         (["--budget", "10MB"], BadInput, "at least"),
         (["--budget", "lots"], BadInput, "budget"),
         (["--n", "0"], BadInput, "0 points"),
-        (["--variant", "affine"], BadInput, "affine"),
+        (["--variant", "pippenger"], BadInput, "pippenger"),
         (["--variant", "walker:tpb=7"], BadInput, "tpb"),
     ],
 )
