@@ -53,6 +53,7 @@ def test_timing_can_be_left_out_and_a_cpu_variant_stays_on_the_cpu(decode_device
     fixed = engine.fixed(CASE, 1)
     state = engine.setup(parse_variant(engine, "webgpu:timing=false"), CASE, fixed, "webgpu")
     assert engine.timing(state) is None
+    assert [engine.device_of(parse_variant(engine, name), "cpu") for name in ("fused", "webgpu")] == ["cpu", "webgpu"]
     engine.close(state)
     with pytest.raises(Unsupported, match="fused does not run on webgpu"):
         engine.setup(parse_variant(engine, "fused"), CASE, fixed, "webgpu")

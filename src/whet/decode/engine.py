@@ -79,6 +79,10 @@ class DecodeEngine(Engine):
         on_gpu = [VariantSpec("webgpu", "one dispatch per dependency, on a GPU", GPU_KNOBS)]
         return on_cpu + (on_gpu if find_spec("wgpu") else [])
 
+    def device_of(self, variant: Variant, device: str) -> str:
+        """The variant `webgpu` takes the best adapter where the device is `cpu`, so that both can be compared."""
+        return "webgpu" if variant.name == "webgpu" and device == "cpu" else device
+
     def outputs(self, case: Case) -> Mapping[str, Output]:
         return {"out": Output((case.sizes["batch"], _shape(case).hidden), np.float32)}
 
@@ -102,14 +106,13 @@ class DecodeEngine(Engine):
         return {"x": np.random.default_rng(seed).standard_normal(size, np.float32)}
 
     def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> State:
-        """The variant `webgpu` takes the best adapter where the device is `cpu`: so it can be compared with the CPU."""
         weights: dict[str, StoredMatrix | Array] = {**_matrices(case, fixed), **_norms(fixed)}
         cache = _cache(fixed)
         if variant.name != "webgpu":
             if device != "cpu":
                 raise Unsupported(f"{variant.name} does not run on {device}", cure="use the variant webgpu")
             return State(Layer(_shape(case), weights, workers=int(variant.knobs.get("workers", 0)) or None), cache)
-        state = State(Layer(_shape(case), weights, device="webgpu" if device == "cpu" else device), cache)
+        state = State(Layer(_shape(case), weights, device=self.device_of(variant, device)), cache)
         assert state.layer.gpu is not None
         state.layer.gpu.hold(cache)
         # Kernels are compiled when they first run.
