@@ -29,7 +29,7 @@ FAULTS = {
     "last slot lost": ("gather", F32, "s < params.slots", "s + 1u < params.slots"),
     "residual not added": ("gather", F32, "gathered += x[row + i];", "gathered += 0.0 * x[row + i];"),
     "last block skipped": ("project", INT8, "block < end", "block + 1u < end"),
-    "a lane lost": ("project", INT8, "lane < LANES; lane++", "lane < LANES - 1u; lane++"),
+    "a lane lost": ("project", INT8, "min(LANES, params.blocks); lane++", "LANES - 1u; lane++"),
     "batch rows mixed": ("project", ("int8-f32", 5), "min(tile * TILE + 1u", "min(tile * TILE + 0u"),
     "second tile is the first": ("project", ("int8-f32", 5), "let b = tile * TILE +", "let b ="),
     "bf16 halves swapped": (

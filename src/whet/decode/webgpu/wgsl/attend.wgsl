@@ -45,8 +45,9 @@ fn rotated(origin: u32, quad: u32, b: u32) -> vec4f {
     let at = angles + b * half + quad % half;
     let cosine = extras[at];
     let sine = extras[at + params.batch * half];
-    if (quad < half) { return value * cosine - qkv[origin + quad + half] * sine; }
-    return value * cosine + qkv[origin + quad - half] * sine;
+    let first = quad < half;
+    let other = qkv[origin + select(quad - half, quad + half, first)];
+    return value * cosine + other * select(sine, -sine, first);
 }
 
 // exp(score - top), 0 where that is too small and for a score of -infinity.
@@ -102,14 +103,16 @@ fn attend(@builtin(workgroup_id) group: vec3u, @builtin(local_invocation_index) 
         }
         weight[local] = score;
         workgroupBarrier();
-        if (local < 16u) {
-            var most = weight[16u * local];
-            for (var i = 1u; i < 16u; i++) { most = max(most, weight[16u * local + i]); }
+        // Bounds that are no constants: unrolled, the two loops take a third of the time to compile the kernel.
+        let sixteens = (count + 15u) / 16u;
+        if (local < sixteens) {
+            var most = LOWEST;
+            for (var i = 16u * local; i < min(16u * local + 16u, count); i++) { most = max(most, weight[i]); }
             highest[local] = most;
         }
         workgroupBarrier();
         var most = top;
-        for (var i = 0u; i < 16u; i++) { most = max(most, highest[i]); }
+        for (var i = 0u; i < sixteens; i++) { most = max(most, highest[i]); }
         let keep = softened(top, most);
         top = most;
         weight[local] = select(0.0, softened(score, top), token < tokens);

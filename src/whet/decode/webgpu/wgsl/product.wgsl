@@ -30,10 +30,10 @@ var<workgroup> lane_sums: array<f32, ROWS * TILE * LANES>;
 
 fn times(x: Block, w: Block) -> f32 { return (dot(x.a, w.a) + dot(x.b, w.b)) + (dot(x.c, w.c) + dot(x.d, w.d)); }
 
-// `which` is row * TILE + vector.
+// `which` is row * TILE + vector. Lanes beyond the blocks had nothing to do.
 fn total(which: u32) -> f32 {
     var sum = 0.0;
-    for (var lane = 0u; lane < LANES; lane++) { sum += lane_sums[which * LANES + lane]; }
+    for (var lane = 0u; lane < min(LANES, params.blocks); lane++) { sum += lane_sums[which * LANES + lane]; }
     return sum;
 }
 
