@@ -10,7 +10,7 @@ from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, De
 from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span
 from whet.gpu.portable import decode, encode, run_here
 
-pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.xdist_group("gpu")]
+pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.xdist_group("elsewhere")]
 
 # Uniform and storage bindings, a pipeline constant, an indirect size and a bound that is read from a buffer.
 MIX = """

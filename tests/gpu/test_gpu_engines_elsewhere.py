@@ -16,7 +16,7 @@ from whet.msm.webgpu.finish import finish, upload_points, upload_scalars
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.plan import build
 
-pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("gpu")]
+pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("elsewhere")]
 
 
 def msm_request(profile, n, **knobs):

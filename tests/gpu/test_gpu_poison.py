@@ -15,7 +15,6 @@ pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 CHOICES = {
     "walker": Choice(threads=128, multiply="portable"),
     "walker in batches": Choice(threads=128, multiply="portable", batches=5),
-    "walker, device scratch": Choice(threads=64, multiply="portable", scratch="device"),
     "coop": Choice(accumulator="coop", g=8, threads=128, multiply="portable"),
     "glv": Choice(threads=64, multiply="portable", glv=True, batches=2),
     "plain": Choice(accumulator="gpu_plain", multiply="portable", batches=3),
