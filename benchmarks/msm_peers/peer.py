@@ -16,15 +16,16 @@ HERE = Path(__file__).parent
 STACK_BYTES = 1 << 30  # some keep their buckets on the stack and end with 2^18 points otherwise
 
 
+def command_of(name: str) -> list[str]:
+    if name in NPM:
+        return ["node", "--max-old-space-size=8192", str(HERE / "peer_node.mjs"), name, str(NODE_HOME)]
+    return [str(PYTHON), str(HERE / "peer_python.py"), name]
+
+
 class Peer:
     def __init__(self, name: str) -> None:
-        self.name = name
-        if name in NPM:
-            command = ["node", "--max-old-space-size=8192", str(HERE / "peer_node.mjs"), name, str(NODE_HOME)]
-        else:
-            command = [str(PYTHON), str(HERE / "peer_python.py"), name]
         self._process = subprocess.Popen(
-            ["prlimit", f"--stack={STACK_BYTES}:", *command],
+            ["prlimit", f"--stack={STACK_BYTES}:", *command_of(name)],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
