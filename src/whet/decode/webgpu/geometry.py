@@ -112,6 +112,11 @@ def pieces(shape: Shape, kinds: Mapping[str, str], *, binding_bytes: int = BINDI
     return found
 
 
+def qkv_size(shape: Shape) -> int:
+    """Rows of all projections: q alone, or q, k and v."""
+    return shape.q_size + (2 * shape.kv_size if shape.own_token else 0)
+
+
 def kv_bytes(shape: Shape, geometry: Geometry) -> int:
     tokens = max(1, geometry.pages) * geometry.page_size
     return tokens * shape.kv_size * KV_DTYPES[geometry.kv_type].itemsize

@@ -20,6 +20,7 @@ from whet.decode.webgpu.geometry import (
     kv_bytes,
     padded,
     pieces,
+    qkv_size,
     refuse_what_does_not_fit,
 )
 from whet.decode.webgpu.packing import Words, pack
@@ -73,7 +74,7 @@ def step_buffers(shape: Shape, g: Geometry) -> dict[str, int]:
     """Bytes of everything that depends on the step; the weights are apart."""
     floats = {
         "normed": g.batch * padded(shape.hidden),
-        "qkv": g.batch * (shape.q_size + (2 * shape.kv_size if shape.own_token else 0)),
+        "qkv": g.batch * qkv_size(shape),
         "attended": g.batch * shape.q_size,
         "slots": g.wo_split * g.batch * shape.hidden,
         "residual": g.batch * shape.hidden,
@@ -178,8 +179,7 @@ def _product(piece: Piece, g: Geometry, named: Parts) -> Pass:
 
 def _product_parameters(piece: Piece, shape: Shape, g: Geometry) -> list[int | float]:
     """As `Params` of product.wgsl."""
-    qkv = shape.q_size + (2 * shape.kv_size if shape.own_token else 0)
-    stride = {"project": qkv, "fc1": padded(shape.intermediate)}.get(piece.stage, shape.hidden)
+    stride = {"project": qkv_size(shape), "fc1": padded(shape.intermediate)}.get(piece.stage, shape.hidden)
     out_rows = padded(piece.rows // 2) if piece.stage == "fc1" else piece.rows
     slots = {"wo": g.wo_split, "fc1": g.fc1_copies, "fc2": g.fc1_copies}.get(piece.stage, 1)
     layout = [piece.rows, piece.row_base, piece.blocks, g.batch, g.tiles, stride, out_rows]
@@ -188,8 +188,8 @@ def _product_parameters(piece: Piece, shape: Shape, g: Geometry) -> list[int | f
 
 def _attend_parameters(shape: Shape, g: Geometry) -> list[int | float]:
     """As `Params` of attend.wgsl."""
-    qkv = shape.q_size + (2 * shape.kv_size if shape.own_token else 0)
-    heads = [shape.q_heads // shape.kv_heads, shape.head_dim // 4, shape.kv_heads, shape.q_size // 4, qkv // 4]
+    heads = [shape.q_heads // shape.kv_heads, shape.head_dim // 4, shape.kv_heads]
+    rows = [shape.q_size // 4, qkv_size(shape) // 4]
     pages = [g.page_size, g.table_width, g.batch]
     flags = [int(shape.own_token), int(g.rotary), int(g.gated)]
-    return [*heads, *pages, *flags, float(shape.head_dim**-0.5)]
+    return [*heads, *rows, *pages, *flags, float(shape.head_dim**-0.5)]
