@@ -114,6 +114,13 @@ class WebGpuSums:
             self._device = device
         return self._device
 
+    def _release(self) -> None:
+        """Gives back everything but the points."""
+        self._plan, buffers, self._buffers = None, self._buffers, {}
+        for buffer in buffers.values():
+            if self._device is not None:
+                self._device.release(buffer)
+
     def _drop(self) -> None:
         device, self._device, self._plan, self._buffers = self._device, None, None, {}
         if device is not None:
@@ -167,10 +174,7 @@ class WebGpuSums:
         if before is not None and before.program.buffers == plan.program.buffers:
             device.write(self._buffers["params"], plan.program.constants["params"])
         else:
-            self._plan = None
-            for buffer in self._buffers.values():
-                device.release(buffer)
-            self._buffers = {}
+            self._release()
             rest = {name: size for name, size in plan.program.buffers.items() if name not in POINT_BUFFERS}
             self._buffers = device.allocate(Program(rest, (), plan.program.constants))
         self._plan = plan

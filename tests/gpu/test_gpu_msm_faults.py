@@ -1,0 +1,198 @@
+"""Faults planted into the rendered WGSL, one at a time. The gate of the GPU engine must turn red for each.
+
+The gate: bucket sums equal to those of one thread per bucket, the final point equal to the oracle's, and work counters
+equal to what the digits ask for, on cases that reach every stage.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from msm_on_gpu import Subject, additions, bucket_sums, compute
+
+from whet.gpu import Clear
+from whet.msm.webgpu import plan as planning
+from whet.msm.webgpu.knobs import Choice
+
+pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
+
+WALKER = Choice("walker", threads=64)
+LOCAL = Choice("coop", threads=64)
+GROUP = Choice("coop", g=8, threads=64)
+SCAN = Choice("coop", g=64, threads=64)
+
+
+@cache
+def cases():
+    """Subject, knobs over those of the variant, arguments of the plan."""
+    residents = Subject.of("random", 400)
+    return (
+        (residents, {}, {}),
+        (Subject.of("collide", 300), {"batches": 3}, {}),
+        (Subject(list(range(1, 1501)), [1] * 1400 + [2**200] * 100), {}, {}),
+        (residents.part(50, 200), {"batches": 2}, {"offset": 50}),
+        (Subject.of("random", 4500, seed=3), {"c": 7}, {}),
+    )
+
+
+WIDE_CASE = (Subject.of("random", 60, seed=4), {"c": 14, "batches": 19}, {})
+
+
+def green(device, choice, plant, *, only=None):
+    """Stops at the first case that shows something wrong."""
+    for subject, knobs, given in (only,) if only else cases():
+        chosen = replace(choice, **knobs)
+        answer, work = compute(device, subject, chosen, plant=plant, **given)
+        if answer != subject.expected:
+            return False
+        c = planning.build(subject.n, chosen).geometry.window_bits
+        wanted = additions(subject, c)
+        if len(set(subject.logs)) > 350 and (work["accumulated"] + work["combined"], work["single"]) != wanted:
+            return False
+        if wanted[0] and not work["accumulated"]:
+            return False
+        plain = replace(Choice("gpu_plain", c=chosen.c), batches=chosen.batches)
+        found = bucket_sums(device, subject, chosen, plant=plant, **given)
+        if not np.array_equal(found, bucket_sums(device, subject, plain, **given)):
+            return False
+    return True
+
+
+def planted(changes, entries):
+    """Applies every change to each of the kernels that it names, and counts where it took."""
+    taken = set()
+
+    def plant(entry, source):
+        if entries != "*" and entry not in entries:
+            return source
+        for old, new in changes:
+            if old in source:
+                taken.add(entry)
+                source = source.replace(old, new)
+        return source
+
+    return plant, taken
+
+
+DIGITS = ("count", "scatter")
+WALK = ("accumulate_walker",)
+COOP = ("accumulate_coop",)
+ZERO_COLUMN = [("magnitude - 1u", "max(magnitude, 1u) - 1u"), ("magnitude != 0u && ", "")]
+FAULTS = {
+    "zero digits counted": (WALKER, DIGITS, ZERO_COLUMN),
+    "carry dropped": (WALKER, DIGITS, [("(raw + 1u) >> 1u", "raw >> 1u")]),
+    "sign lost": (WALKER, DIGITS, [("| 0x80000000u;\n}", ";\n}")]),
+    "wrong sign": (WALKER, DIGITS, [("index | (found & 0x80000000u)", "index | (~found & 0x80000000u)")]),
+    "window base missing": (WALKER, DIGITS, [("params.first_window + group.y", "group.y")]),
+    "window skipped": (WALKER, DIGITS, [("* params.window_bits;", "* (params.window_bits + 1u);")]),
+    "histogram not zeroed": (WALKER, ("count",), [("{ atomicStore(&histogram[i], 0u); }", "{}")]),
+    "barrier missing in count": (
+        WALKER,
+        ("count",),
+        [("atomicStore(&histogram[i], 0u); }\n    workgroupBarrier();", "atomicStore(&histogram[i], 0u); }")],
+    ),
+    "tile prefix lost": (WALKER, ("columns",), [("matrix[place] = total;", "matrix[place] = 0u;")]),
+    "offset of the points missing": (WALKER, ("scatter",), [("row + params.offset;", "row;")]),
+    "last row of a tile lost": (WALKER, ("scatter", "count"), [(", params.rows)", ", params.rows - 1u)")]),
+    "empty bucket not written": (WALKER, ("classify",), [("if (here.count == 0u)", "if (false)")]),
+    "single point without its sign": (
+        WALKER,
+        ("classify",),
+        [("load_point(handles[here.start])", "load_point(handles[here.start] & 0x7fffffffu)")],
+    ),
+    "buckets of the last block lost": (
+        WALKER,
+        ("classify",),
+        [(">= params.windows * params.columns", ">= params.windows * params.columns - 1u")],
+    ),
+    "blocks not scanned": (WALKER, ("totals",), [("var running = upto - own;", "var running = vec2<u32>();")]),
+    "extra additions lost": (WALKER, ("totals",), [("upto.y % max(tasks, 1u)", "0u")]),
+    "more tasks than places": (WALKER, ("totals",), [("min(wanted, params.max_tasks)", "wanted * 2u")]),
+    "stale longest chain": (WALKER, ("list_dense",), [("atomicMax(&tally[TALLY_LONGEST], longest)", "longest = 0u")]),
+    "additions before a bucket off by one": (
+        WALKER,
+        ("list_dense",),
+        [("here.count, place.y)", "here.count, place.y + 1u)")],
+    ),
+    "combine stops early": (WALKER, ("combine",), [("j < RADIX; j++", "j < 2u; j++")]),
+    "head of a chain lost": (WALKER, ("combine",), [("if (rank + 1u == chain.pieces)", "if (false)")]),
+    "every tail stored": (WALKER, ("store",), [("&& chain.rank == 0u", "")]),
+    "chain not stored": (WALKER, ("store",), [("chain.pieces > 0u && ", "chain.pieces > 2u && ")]),
+    "wrong end rule": (LOCAL, COOP, [("(*slot).position == (*slot).end", "(*slot).position + 1u >= (*slot).end")]),
+    "split start taken as whole": (
+        LOCAL,
+        COOP,
+        [("if ((*slot).split > 0u) {\n                partials", "if (false) {\n                partials")],
+    ),
+    "seed off by one": (LOCAL, COOP, [("(*slot).split + 1u", "(*slot).split")]),
+    "seed not counted": (LOCAL, COOP, [("            (*slot).left--;\n", "")]),
+    "tag zero": (LOCAL, COOP, [("set_tag(task, (*slot).at + 1u)", "set_tag(task, (*slot).at)")]),
+    "tag of an ended task kept": (
+        LOCAL,
+        COOP,
+        [("(*slot).going = 0u;\n            set_tag(task, 0u);", "(*slot).going = 0u;")],
+    ),
+    "doubling taken as cancelling": (
+        LOCAL,
+        COOP,
+        [("return Pair(DOUBLE, fe_add(l.y, l.y))", "return Pair(CANCEL, FE_ONE)")],
+    ),
+    "cancelling taken as doubling": (LOCAL, COOP, [("if (fe_equal(l.y, r.y))", "if (true)")]),
+    "zero denominator in a group": (GROUP, COOP, [("if (!fe_is_zero(dx))", "if (true)")]),
+    "idle threads bring zero": (GROUP, COOP, [("Pair(KEEP_LEFT, FE_ONE);", "Pair(KEEP_LEFT, FE_ZERO);")]),
+    "barrier missing in a group": (
+        GROUP,
+        COOP,
+        [("factors[lane] = denominator;\n    workgroupBarrier();", "factors[lane] = denominator;")],
+    ),
+    "barrier missing in the scan": (
+        SCAN,
+        COOP,
+        [("high = after[lane + reach]; }\n        workgroupBarrier();", "high = after[lane + reach]; }")],
+    ),
+    "infinity added like a point": (WALKER, WALK, [("if (is_infinity(r))", "if (false)")]),
+    "slope of a doubling": (WALKER, WALK, [("fe_add(fe_add(m, m), m)", "fe_add(m, m)")]),
+    "prefix of another slot": (WALKER, WALK, [("pair, prefixes[k], &running", "pair, prefixes[0], &running")]),
+    "carry arrays not folded": (WALKER, ("reduce",), [("let part = within / params.half;", "let part = 0u;")]),
+    "reduction without doubling": (WALKER, ("reduce",), [("if (fe_equal(l.y, r.y))", "if (false)")]),
+    "window base missing in gather": (WALKER, ("gather",), [("(params.first_window + window)", "window")]),
+}
+
+
+def test_sound_variants_are_green(shared_device):
+    for choice in (WALKER, LOCAL, GROUP, SCAN):
+        assert green(shared_device, choice, None), choice
+    assert green(shared_device, WALKER, None, only=WIDE_CASE)
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_planted_fault_turns_the_gate_red(shared_device, name, tried):
+    choice, entries, changes = FAULTS[name]
+    plant, taken = planted(changes, entries)
+    red = not green(shared_device, choice, plant)
+    assert taken, "the fault is in the source"
+    assert red
+    tried("planted faults")
+
+
+def test_a_missing_chunk_base_turns_the_gate_red(shared_device, tried):
+    plant, taken = planted([("- 1u - first", "- 1u")], DIGITS)
+    red = not green(shared_device, WALKER, plant, only=WIDE_CASE)
+    assert taken
+    assert red
+    tried("planted faults")
+
+
+def test_counters_that_are_not_cleared_turn_the_gate_red(shared_device, monkeypatch, tried):
+    """The one clear of a run: without it the counters start as whatever the memory held."""
+
+    def without_clear(self, steps, **given):
+        return submit(self, [step for step in steps if not isinstance(step, Clear)], **given)
+
+    submit = type(shared_device).submit
+    monkeypatch.setattr(type(shared_device), "submit", without_clear)
+    assert not green(shared_device, WALKER, None)
+    tried("planted faults")
