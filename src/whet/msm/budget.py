@@ -81,11 +81,10 @@ class BudgetedSums(AffineSums):
         self.native.reserve(self.piece)
         if self.resident:
             self._fill(0, len(source))
-        else:
+        elif isinstance(source, GivenPoints):  # a mistake shows here; a file is checked whenever it is read
             for start in range(0, len(source), READ_AT_ONCE):
-                source.limbs(start, min(start + READ_AT_ONCE, len(source)))
-        if isinstance(source, GivenPoints):
-            source.check = False  # every point has been seen once
+                source.limbs(start, start + READ_AT_ONCE)
+            source.check = False
 
     @property
     def resident(self) -> bool:
