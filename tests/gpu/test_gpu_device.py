@@ -178,13 +178,15 @@ def test_work_that_takes_too_long_is_given_up_and_cleans_up_after_itself():
         probe.submit([spin])
         assert probe.read(buffer)[0] == 3_000**2, "it does end"
     given_up = open_device(time_limit_s=0.05)
-    given_up.buffer("probe", 16, data=np.array([0, 20_000, 0, 0], np.uint32))
+    held = given_up.buffer("probe", 16, data=np.array([0, 20_000, 0, 0], np.uint32))
     with pytest.raises(DeviceTimeout, match="given up") as caught:
         given_up.submit([spin])
     assert caught.value.cure
     with pytest.raises(DeviceLost):
         given_up.buffer("more", 64)
+    given_up.release(held)
     given_up.close()
+    assert given_up.ledger.live_bytes == 16, "nothing is released under a working driver"
     with open_device() as again:
         assert run_triple(again)[1][-1] == 2997, "the next call works meanwhile"
     for thread in threading.enumerate():

@@ -13,11 +13,13 @@ from needs import needed
 
 from whet.errors import DeviceLost, Unsupported
 from whet.evidence import adapter as identification
-from whet.evidence.adapter import identify
+from whet.evidence.adapter import adapter_of, identify
 from whet.evidence.record import Run
 from whet.evidence.report import render_report
 from whet.evidence.store import Store
 from whet.gpu import adapters
+from whet.msm.engine import MsmEngine
+from whet.protocol import parse_variant
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 ENGINE = Path(__file__).parents[2] / "examples" / "saxpy_webgpu.py"
@@ -81,6 +83,15 @@ def test_a_driver_that_crashes_is_a_typed_error(monkeypatch):
     monkeypatch.setenv("WHET_CACHE", "elsewhere")
     with pytest.raises(DeviceLost, match="took its process down"):
         identify("webgpu:any")
+
+
+def test_a_run_that_compares_devices_names_the_adapter_too(device, monkeypatch):
+    """A GPU variant beside a CPU variant runs on the best adapter, whatever the run's own device is."""
+    engine = MsmEngine()
+    on_both = [parse_variant(engine, name) for name in ("affine", "walker")]
+    assert adapter_of(engine, on_both, "cpu")["key"] == device.info.key
+    monkeypatch.setattr(identification, "_ask", lambda *_: pytest.fail("no driver may be loaded for the CPU"))
+    assert adapter_of(engine, on_both[:1], "cpu") == {}
 
 
 def test_other_devices_have_no_adapter():

@@ -47,6 +47,7 @@ class Device:
         # Bind groups of passes that come again; they hold buffers, so the first release forgets them all.
         self._groups: dict[tuple[Kernel, tuple[str | Span, ...]], Any] = {}
         self._closed = False
+        self._given_up = False
         # From the first pass's begin to the last one's end, in the last submission; None where it was not timed.
         self.span_ns: int | None = None
         self.timestamp_period_ns = _timestamp_period_ns(handle) if "timestamp-query" in handle.features else None
@@ -81,7 +82,9 @@ class Device:
         return made
 
     def release(self, buffer: Buffer) -> None:
-        """Gives the bytes back at once."""
+        """Gives the bytes back at once; those of a device that was given up go when its driver comes back."""
+        if self._given_up:
+            return
         if self._buffers.pop(buffer.name, None) is buffer:
             self._groups.clear()
             buffer.handle.destroy()
@@ -154,6 +157,7 @@ class Device:
         self._release_all()
 
     def _release_all(self) -> None:
+        self._given_up = False
         for buffer in list(self._buffers.values()):
             self.release(buffer)
         self._pipelines.clear()
@@ -191,15 +195,14 @@ class Device:
                 failed.append(error)
             with turn:
                 ended.set()
-                given_up = self._closed
-            if given_up:
+            if self._given_up:
                 self._release_all()
 
         Thread(target=wait, name="whet-gpu-wait", daemon=True).start()
         if not ended.wait(self.time_limit_s):
             with turn:
-                self._closed = not ended.is_set()
-            if self._closed:
+                self._closed = self._given_up = not ended.is_set()
+            if self._given_up:
                 took = f"the device did not finish within {self.time_limit_s:g} s and is given up"
                 raise DeviceTimeout(took, cure=CURES[DeviceTimeout])
         if failed:
