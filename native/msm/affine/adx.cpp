@@ -27,91 +27,60 @@ constexpr AdxConstants make_constants() {
 }
 alignas(64) constexpr AdxConstants adx_constants = make_constants();
 
+// clang-format off: one instruction per line.
 // One row each, for the columns named t0 .. t4 and the factors at byte `at` behind %[a] and %[b].
-#define WHET_FIRST_ROW(t, at)                \
-    "movq " #at                              \
-    "(%[b]), %%rdx\n\t"                      \
-    "mulxq " #at "(%[a]), %[" #t "0], %[" #t \
-    "1]\n\t"                                 \
-    "mulxq " #at "+8(%[a]), %%rax, %[" #t    \
-    "2]\n\t"                                 \
-    "addq %%rax, %[" #t                      \
-    "1]\n\t"                                 \
-    "mulxq " #at "+16(%[a]), %%rax, %[" #t   \
-    "3]\n\t"                                 \
-    "adcq %%rax, %[" #t                      \
-    "2]\n\t"                                 \
-    "mulxq " #at "+24(%[a]), %%rax, %[" #t   \
-    "4]\n\t"                                 \
-    "adcq %%rax, %[" #t                      \
-    "3]\n\t"                                 \
-    "adcq $0, %[" #t "4]\n\t"
+#define WHET_COLUMN(t, index) "%[" #t #index "]"
+#define WHET_FIRST_ROW(t, at)                                               \
+    "movq " #at "(%[b]), %%rdx\n\t"                                         \
+    "mulxq " #at "(%[a]), " WHET_COLUMN(t, 0) ", " WHET_COLUMN(t, 1) "\n\t" \
+    "mulxq " #at "+8(%[a]), %%rax, " WHET_COLUMN(t, 2) "\n\t"               \
+    "addq %%rax, " WHET_COLUMN(t, 1) "\n\t"                                 \
+    "mulxq " #at "+16(%[a]), %%rax, " WHET_COLUMN(t, 3) "\n\t"              \
+    "adcq %%rax, " WHET_COLUMN(t, 2) "\n\t"                                 \
+    "mulxq " #at "+24(%[a]), %%rax, " WHET_COLUMN(t, 4) "\n\t"              \
+    "adcq %%rax, " WHET_COLUMN(t, 3) "\n\t"                                 \
+    "adcq $0, " WHET_COLUMN(t, 4) "\n\t"
 
-#define WHET_ROW_OF_PRODUCT(t, at, limb)   \
-    "movq " #at "+" #limb                  \
-    "(%[b]), %%rdx\n\t"                    \
-    "xorl %%eax, %%eax\n\t"                \
-    "mulxq " #at "(%[a]), %%rax, %[" #t    \
-    "4]\n\t"                               \
-    "adoxq %%rax, %[" #t                   \
-    "0]\n\t"                               \
-    "adcxq %[" #t "4], %[" #t              \
-    "1]\n\t"                               \
-    "mulxq " #at "+8(%[a]), %%rax, %[" #t  \
-    "4]\n\t"                               \
-    "adoxq %%rax, %[" #t                   \
-    "1]\n\t"                               \
-    "adcxq %[" #t "4], %[" #t              \
-    "2]\n\t"                               \
-    "mulxq " #at "+16(%[a]), %%rax, %[" #t \
-    "4]\n\t"                               \
-    "adoxq %%rax, %[" #t                   \
-    "2]\n\t"                               \
-    "adcxq %[" #t "4], %[" #t              \
-    "3]\n\t"                               \
-    "mulxq " #at "+24(%[a]), %%rax, %[" #t \
-    "4]\n\t"                               \
-    "adoxq %%rax, %[" #t                   \
-    "3]\n\t"                               \
-    "movl $0, %%eax\n\t"                   \
-    "adcxq %%rax, %[" #t                   \
-    "4]\n\t"                               \
-    "adoxq %%rax, %[" #t "4]\n\t"
+#define WHET_ROW_OF_PRODUCT(t, at, limb)             \
+    "movq " #at "+" #limb "(%[b]), %%rdx\n\t"                  \
+    "xorl %%eax, %%eax\n\t"                                    \
+    "mulxq " #at "(%[a]), %%rax, " WHET_COLUMN(t, 4) "\n\t"    \
+    "adoxq %%rax, " WHET_COLUMN(t, 0) "\n\t"                   \
+    "adcxq " WHET_COLUMN(t, 4) ", " WHET_COLUMN(t, 1) "\n\t"   \
+    "mulxq " #at "+8(%[a]), %%rax, " WHET_COLUMN(t, 4) "\n\t"  \
+    "adoxq %%rax, " WHET_COLUMN(t, 1) "\n\t"                   \
+    "adcxq " WHET_COLUMN(t, 4) ", " WHET_COLUMN(t, 2) "\n\t"   \
+    "mulxq " #at "+16(%[a]), %%rax, " WHET_COLUMN(t, 4) "\n\t" \
+    "adoxq %%rax, " WHET_COLUMN(t, 2) "\n\t"                   \
+    "adcxq " WHET_COLUMN(t, 4) ", " WHET_COLUMN(t, 3) "\n\t"   \
+    "mulxq " #at "+24(%[a]), %%rax, " WHET_COLUMN(t, 4) "\n\t" \
+    "adoxq %%rax, " WHET_COLUMN(t, 3) "\n\t"                   \
+    "movl $0, %%eax\n\t"                                       \
+    "adcxq %%rax, " WHET_COLUMN(t, 4) "\n\t"                   \
+    "adoxq %%rax, " WHET_COLUMN(t, 4) "\n\t"
 
 // t = (t + m p) / 2^64. After each row t < a + p, which is below 3 p < 2^256: nothing overflows the fifth word. The low
 // half of m p_0 cancels t0, so its carry is known before it: there is one unless t0 was zero.
-#define WHET_ROW_OF_REDUCTION(t) \
-    "movq %[n0], %%rdx\n\t"      \
-    "imulq %[" #t                \
-    "0], %%rdx\n\t"              \
-    "xorl %%eax, %%eax\n\t"      \
-    "movq $-1, %%rax\n\t"        \
-    "adcxq %[" #t                \
-    "0], %%rax\n\t"              \
-    "mulxq %[p0], %%rax, %[" #t  \
-    "0]\n\t"                     \
-    "adcxq %[" #t "1], %[" #t    \
-    "0]\n\t"                     \
-    "mulxq %[p1], %%rax, %[" #t  \
-    "1]\n\t"                     \
-    "adoxq %%rax, %[" #t         \
-    "0]\n\t"                     \
-    "adcxq %[" #t "2], %[" #t    \
-    "1]\n\t"                     \
-    "mulxq %[p2], %%rax, %[" #t  \
-    "2]\n\t"                     \
-    "adoxq %%rax, %[" #t         \
-    "1]\n\t"                     \
-    "adcxq %[" #t "3], %[" #t    \
-    "2]\n\t"                     \
-    "mulxq %[p3], %%rax, %[" #t  \
-    "3]\n\t"                     \
-    "adoxq %%rax, %[" #t         \
-    "2]\n\t"                     \
-    "movl $0, %%eax\n\t"         \
-    "adcxq %%rax, %[" #t         \
-    "3]\n\t"                     \
-    "adoxq %[" #t "4], %[" #t "3]\n\t"
+#define WHET_ROW_OF_REDUCTION(t)                             \
+    "movq %[n0], %%rdx\n\t"                                  \
+    "imulq " WHET_COLUMN(t, 0) ", %%rdx\n\t"                 \
+    "xorl %%eax, %%eax\n\t"                                  \
+    "movq $-1, %%rax\n\t"                                    \
+    "adcxq " WHET_COLUMN(t, 0) ", %%rax\n\t"                 \
+    "mulxq %[p0], %%rax, " WHET_COLUMN(t, 0) "\n\t"          \
+    "adcxq " WHET_COLUMN(t, 1) ", " WHET_COLUMN(t, 0) "\n\t" \
+    "mulxq %[p1], %%rax, " WHET_COLUMN(t, 1) "\n\t"          \
+    "adoxq %%rax, " WHET_COLUMN(t, 0) "\n\t"                 \
+    "adcxq " WHET_COLUMN(t, 2) ", " WHET_COLUMN(t, 1) "\n\t" \
+    "mulxq %[p2], %%rax, " WHET_COLUMN(t, 2) "\n\t"          \
+    "adoxq %%rax, " WHET_COLUMN(t, 1) "\n\t"                 \
+    "adcxq " WHET_COLUMN(t, 3) ", " WHET_COLUMN(t, 2) "\n\t" \
+    "mulxq %[p3], %%rax, " WHET_COLUMN(t, 3) "\n\t"          \
+    "adoxq %%rax, " WHET_COLUMN(t, 2) "\n\t"                 \
+    "movl $0, %%eax\n\t"                                     \
+    "adcxq %%rax, " WHET_COLUMN(t, 3) "\n\t"                 \
+    "adoxq " WHET_COLUMN(t, 4) ", " WHET_COLUMN(t, 3) "\n\t"
+// clang-format on
 
 #define WHET_ROWS(limb) \
     WHET_ROW_OF_PRODUCT(t, 0, limb) WHET_ROW_OF_PRODUCT(u, 32, limb) WHET_ROW_OF_REDUCTION(t) WHET_ROW_OF_REDUCTION(u)
@@ -136,10 +105,9 @@ struct AdxFp {
                 WHET_ROWS(16) WHET_ROWS(24)
             : [t0] "=&r"(t0), [t1] "=&r"(t1), [t2] "=&r"(t2), [t3] "=&r"(t3), [t4] "=&r"(t4), [u0] "=&r"(u0),
               [u1] "=&r"(u1), [u2] "=&r"(u2), [u3] "=&r"(u3), [u4] "=&r"(u4)
-            : [a] "r"(a), [b] "r"(b), "m"(a[0]), "m"(a[1]), "m"(b[0]),
-              "m"(b[1]), [n0] "m"(adx_constants.n0), [p0] "m"(adx_constants.p[0]), [p1] "m"(adx_constants.p[1]),
-              [p2] "m"(adx_constants.p[2]), [p3] "m"(adx_constants.p[3])
-            : "rax", "rdx", "cc");
+            : [a] "r"(a), [b] "r"(b), [n0] "m"(adx_constants.n0), [p0] "m"(adx_constants.p[0]),
+              [p1] "m"(adx_constants.p[1]), [p2] "m"(adx_constants.p[2]), [p3] "m"(adx_constants.p[3])
+            : "rax", "rdx", "cc", "memory");  // as operands the factors could ask for registers: there are none left
         out[0] = {{t0, t1, t2, t3}};
         out[1] = {{u0, u1, u2, u3}};
     }
