@@ -94,6 +94,21 @@ def test_pipelines_are_built_once_per_source(device):
     assert device.pipeline(Kernel(TRIPLE + "\n// other", "triple")) is not device.pipeline(kernel)
 
 
+def test_a_pass_that_comes_again_binds_the_buffers_that_are_there_now(device):
+    """Bind groups are kept while no buffer is released; a new buffer of an old name is bound anew."""
+    step = Pass("triple", Kernel(TRIPLE, "triple"), ("source", "tripled"), (1, 1, 1))
+    tripled = device.buffer("tripled", 256)
+    for first in (1, 100):
+        source = device.buffer("source", 256, data=np.arange(first, first + 64, dtype=np.uint32))
+        for _ in range(2):
+            device.submit([step])
+        assert len(device._groups) == 1
+        assert device.read(tripled)[0] == 3 * first
+        device.release(source)
+    with pytest.raises(BadInput, match="'source'"):
+        device.submit([step])
+
+
 def test_the_browser_floor_is_enforced(device):
     assert device.handle.limits["max-storage-buffers-per-shader-stage"] == 8
     with pytest.raises(ShaderError, match="256"):
