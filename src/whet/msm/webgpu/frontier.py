@@ -9,12 +9,13 @@ nothing of memory bandwidth or of batches too small to fill a device, so it flat
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from whet.errors import DeviceOutOfMemory
 from whet.msm.webgpu.geometry import Geometry
-from whet.msm.webgpu.memory import FLOOR_BINDING_BYTES, Request, buffer_sizes, fit, total_bytes
+from whet.msm.webgpu.memory import Request, fit, total_bytes
 
+NO_BUDGET = 1 << 62
 ADDITION_NS = 30.0
 PASS_NS = 105_000.0
 SUBMISSION_NS = 300_000.0
@@ -60,23 +61,18 @@ def at(request: Request, geometry: Geometry) -> Point:
 
 
 def frontier(request: Request) -> list[Point]:
-    """Every cut that no other beats in both bytes and estimated time, fewest batches first. The last is the floor."""
-    unbound = replace(request, memory_budget=None, choice=replace(request.choice, batches=0))
-    start = fit(unbound)
-    may_slice = not request.choice.glv and request.vectors == 1
+    """What ever smaller budgets really give, the fewest bytes last: that is the floor.
+
+    Each point is the choice of `fit` for its own bytes as the budget, so none is shown that a budget cannot buy.
+    """
     found = []
-    for sliced in (False, True) if may_slice else (False,):
-        for count in range(1, start.all_windows + 1):
-            geometry = replace(start, batch_count=count, sliced=sliced)
-            binding = unbound.limits.get("max-storage-buffer-binding-size", FLOOR_BINDING_BYTES)
-            if max(buffer_sizes(geometry, unbound.choice, unbound.resident).values()) <= binding:
-                found.append(at(unbound, geometry))
-    return _undominated(found)
-
-
-def _undominated(points: Sequence[Point]) -> list[Point]:
-    kept: list[Point] = []
-    for point in sorted(points, key=lambda p: (p.estimated_ns, p.total_bytes, p.sliced)):
-        if not kept or point.total_bytes < kept[-1].total_bytes:
-            kept.append(point)
-    return kept
+    budget = NO_BUDGET
+    unforced = replace(request, choice=replace(request.choice, batches=0))
+    while True:
+        try:
+            found.append(at(unforced, fit(replace(unforced, memory_budget=budget))))
+        except DeviceOutOfMemory:
+            if found:
+                return found
+            raise
+        budget = found[-1].total_bytes - 1
