@@ -176,6 +176,17 @@ def test_a_prediction_is_checked_against_what_came():
     assert check_prediction(made, capture_of(before), capture_of(too_good)).outcome is Outcome.ABOVE_CEILING
 
 
+def test_a_small_gain_that_did_not_come_is_short():
+    """Five points around 3 % would take nothing at all for what was stated."""
+    before = Launch()
+    made = predict(capture_of(before), ["region=wo_gemv factor=1.05"])
+    assert 0.002 < made.predicted_gain < 0.04
+    same = capture_of(Launch(wo_ns=before.wo_ns - 1))
+    assert check_prediction(made, capture_of(before), same).outcome is Outcome.SHORT
+    came = capture_of(Launch(wo_ns=round(before.wo_ns / 1.05)))
+    assert check_prediction(made, capture_of(before), came).outcome is Outcome.HELD
+
+
 def test_a_prediction_belongs_to_its_capture_and_comes_before_the_change():
     before, after = capture_of(Launch()), capture_of(Launch(seed=8))
     made = predict(before, ["region=wo_gemv factor=8"])

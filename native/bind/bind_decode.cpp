@@ -121,6 +121,12 @@ class BoundLayer {
     bool save_regions(const std::string& path, const std::string& launch) const {
         return layer_->save_regions(path, launch);
     }
+    nb::list region_ticks() const {
+        nb::list found;
+        for (const RegionTicks& ticks : layer_->region_ticks())
+            found.append(nb::make_tuple(ticks.name, ticks.total_ns));
+        return found;
+    }
     std::vector<std::uint32_t> arrivals() const { return layer_->arrivals(); }
     unsigned workers() const { return layer_->workers(); }
 
@@ -169,6 +175,7 @@ void bind_decode(nb::module_& m) {
              nb::arg("sine"), nb::arg("gate"), nb::arg("out"), nb::arg("k_out"), nb::arg("v_out"), nb::arg("wo_split"),
              nb::arg("fc1_shared"), nb::arg("spin"), nb::arg("fused"), nb::arg("timed"))
         .def("save_regions", &BoundLayer::save_regions, nb::arg("path"), nb::arg("launch"))
+        .def("region_ticks", &BoundLayer::region_ticks)
         .def("arrivals", &BoundLayer::arrivals)
         .def_prop_ro("workers", &BoundLayer::workers);
     nb::class_<BoundReader>(m, "StreamReader")

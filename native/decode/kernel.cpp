@@ -37,7 +37,7 @@ void arrive_and_wait(Context& c, std::atomic<std::uint32_t>& arrived) {
     unsigned spins = 0;
     for (auto seen = arrived.load(std::memory_order_acquire); seen < c.workers;
          seen = arrived.load(std::memory_order_acquire)) {
-        if (!c.variant.spin) {
+        if (!c.variant.spin && spins == c.spins_before_sleep) {
             arrived.wait(seen, std::memory_order_acquire);
         } else if (++spins % spins_before_yield == 0) {
             std::this_thread::yield();

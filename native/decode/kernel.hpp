@@ -36,6 +36,7 @@ std::shared_ptr<RegionSheet> make_sheet(unsigned workers);
 void* sheet_of(RegionSheet& sheet);
 void start_sheet(RegionSheet& sheet);
 void stop_sheet(RegionSheet& sheet);
+std::vector<RegionTicks> ticks_of(const RegionSheet& sheet);
 bool save_sheet(const RegionSheet& sheet, const std::string& path, const std::string& launch);
 
 }  // namespace whet::decode

@@ -97,7 +97,8 @@ struct Context {
     Step step;
     Variant variant;
     unsigned workers = 1;
-    std::size_t padded_batch = 1;  // 1, 2, 4 or 8; rows beyond batch are zero
+    unsigned spins_before_sleep = 0;  // of a blocking barrier, where every worker has a core
+    std::size_t padded_batch = 1;     // 1, 2, 4 or 8; rows beyond batch are zero
     std::size_t x_stride = 0, q_stride = 0, h_stride = 0, scratch_stride = 0;
     float *qkv = nullptr, *attended = nullptr, *slots = nullptr, *residual = nullptr, *normed = nullptr, *fc1 = nullptr;
     float* scratch = nullptr;                                // one stretch of scratch_stride per worker
@@ -107,6 +108,12 @@ struct Context {
 };
 
 struct RegionSheet;  // timing.cpp
+
+// What all workers together spent in a region.
+struct RegionTicks {
+    std::string name;
+    std::int64_t total_ns = 0;
+};
 
 class Layer {
   public:
@@ -120,6 +127,9 @@ class Layer {
 
     // Writes the regions of the last timed run for `whet regions`; false where there is none or it cannot be written.
     bool save_regions(const std::string& path, const std::string& launch) const;
+
+    // The regions of the last run, if that was a timed one; those that did not run are left out.
+    std::vector<RegionTicks> region_ticks() const;
 
     // Arrivals at each barrier and W_O slots done in the last launch, to show that counters start at zero every time.
     std::vector<std::uint32_t> arrivals() const;
@@ -136,7 +146,8 @@ class Layer {
     Context context_;
     std::vector<float> memory_;
     std::shared_ptr<RegionSheet> sheet_;
-    std::mutex running_;
+    bool timed_ = false;  // the last run; under running_
+    mutable std::mutex running_;
 };
 
 }  // namespace whet::decode

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whet.decode.check import LEAST_HIDDEN, MAX_ULP
-from whet.decode.oracle import accuracy, reference
+from whet.decode.oracle import LEAST_HIDDEN, MAX_ULP, accuracy, reference
 
 
 def distance_ulp(trial, result):

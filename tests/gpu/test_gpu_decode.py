@@ -8,13 +8,14 @@ import numpy as np
 import pytest
 from gpu_decode import close_to, distance_ulp, run_on
 
+from whet.cli.app import invoke
 from whet.decode import SHAPES, PagedCache, Schedule, Shape, store
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.check import MAX_ULP, main
 from whet.decode.exact import to_fp4
 from whet.decode.model import Model
+from whet.decode.oracle import MAX_ULP
 from whet.decode.webgpu.layer import WebGpuLayer
-from whet.errors import BadInput, DeviceError, DeviceLost
+from whet.errors import DeviceError, DeviceLost
 from whet.gpu import open_device
 from whet.gpu.faults import FAULTS
 
@@ -41,12 +42,9 @@ def test_random_steps_agree_with_float64_and_with_the_cpu(decode_device, tried):
     tried("decode steps on a GPU against float64", compared)
 
 
-def test_the_command_checks_on_a_gpu(decode_device, capsys):
-    key = decode_device.info.key
-    assert main(["--cases", "3", "--seed", "7", "--device", f"webgpu:{key}"]) == 0
-    assert capsys.readouterr().out.startswith("3 steps, ")
-    with pytest.raises(BadInput, match="no device 'cuda'"):
-        main(["--device", "cuda"])
+@pytest.mark.parametrize("number", [0, 5, 9])
+def test_the_gate_checks_hard_cases_on_a_gpu(number):
+    assert invoke(["check", "decode", "webgpu", "--seed", "7", "--hard-case", str(number)]) == 0
 
 
 def test_repeats_are_equal_to_the_bit_whatever_the_memory_held(decode_device, tried):

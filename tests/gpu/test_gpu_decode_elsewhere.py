@@ -9,8 +9,7 @@ import pytest
 
 from whet.decode import SHAPES
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.check import MAX_ULP
-from whet.decode.oracle import accuracy, reference
+from whet.decode.oracle import MAX_ULP, accuracy, reference
 from whet.decode.webgpu.geometry import Geometry
 from whet.decode.webgpu.layer import packed_inputs
 from whet.decode.webgpu.program import PASSES, build, parts

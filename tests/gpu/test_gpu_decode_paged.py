@@ -10,7 +10,7 @@ from gpu_decode import close_to, distance_ulp, run_on
 
 from whet.decode import Layer, Schedule, Shape
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.check import MAX_ULP
+from whet.decode.oracle import MAX_ULP
 from whet.decode.stored import KV_TYPES
 from whet.errors import BadInput, Unsupported
 

@@ -10,7 +10,7 @@ from gpu_decode import distance_ulp, run_on
 
 from whet.decode import Schedule, Shape
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.check import MAX_ULP
+from whet.decode.oracle import MAX_ULP
 from whet.decode.webgpu import program
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]

@@ -246,7 +246,11 @@ def show_command(path: Path, **options: Any) -> None:
 @click.option("--check", is_flag=True, help="Compare BEFORE and AFTER with the prediction made for BEFORE.")
 @click.option("--prediction", "prediction_path", type=FILE, help="Its file; by default CAPTURE.prediction.json.")
 @click.option(
-    "--tolerance", type=float, default=0.05, show_default=True, help="Share of the span by which it may miss."
+    "--tolerance",
+    type=float,
+    default=0.05,
+    show_default=True,
+    help="Share of the span by which it may miss, at most half of the stated gain.",
 )
 @as_json
 def predict_command(paths: tuple[Path, ...], check: bool, changes: tuple[str, ...], **options: Any) -> ExitCode:

@@ -100,7 +100,7 @@ def angles(positions: npt.ArrayLike, head_dim: int, base: float = 10000.0) -> tu
     return np.cos(turn).astype(np.float32), np.sin(turn).astype(np.float32)
 
 
-def random_trial(seed: int) -> Trial:
+def random_trial(seed: int, *, least_hidden: int = 1) -> Trial:
     """One of the many: odd sizes on purpose, lengths around page borders."""
     rng = np.random.default_rng(seed)
 
@@ -109,7 +109,7 @@ def random_trial(seed: int) -> Trial:
 
     kv_heads = int(rng.integers(1, 4))
     shape = Shape(
-        hidden=int(rng.integers(1, 81)),
+        hidden=int(rng.integers(least_hidden, 81)),
         intermediate=int(rng.integers(1, 121)),
         q_heads=kv_heads * int(one_of([1, 2, 3, 6, 9])),
         kv_heads=kv_heads,

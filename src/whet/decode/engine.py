@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from whet.decode.cache import PagedCache
-from whet.decode.cases import angles, random_cache, random_weights
+from whet.decode.cases import angles, random_cache, random_trial, random_weights
 from whet.decode.layer import Layer, Schedule
-from whet.decode.oracle import reference
+from whet.decode.oracle import LEAST_HIDDEN, reference
 from whet.decode.shapes import MAX_BATCH, NORM_ATTENTION, NORM_MLP, SHAPES, Shape
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, StoredMatrix
 from whet.decode.webgpu.geometry import Geometry, copies_of
@@ -23,6 +23,7 @@ from whet.protocol import (
     Arrays,
     Case,
     Engine,
+    HardCase,
     Knob,
     MemoryRow,
     Output,
@@ -35,6 +36,8 @@ from whet.protocol import (
 BY_HIDDEN = {shape.hidden: shape for shape in SHAPES.values()}
 NORMS = (NORM_ATTENTION, NORM_MLP)
 MAX_LENGTH = 2**20
+# A hard case spells its shape out.
+SHAPE_SIZES = ("hidden", "intermediate", "q_heads", "kv_heads", "head_dim", "own_token")
 KNOBS = (
     Knob("wo_split", 1, minimum=1, maximum=1024, help="W_O over K in this many slots"),
     Knob("fc1", "shared", choices=("shared", "recomputed"), help="gate/up once for all, or once per worker"),
@@ -94,12 +97,8 @@ class DecodeEngine(Engine):
         # Ragged: each sequence is one token shorter than the one before it, as far as that goes.
         lengths = [max(0, sizes["length"] - b) for b in range(sizes["batch"])]
         cache = random_cache(shape, lengths, sizes["page"], kv, rng)
-        arrays: dict[str, Array] = {"k": cache.k, "v": cache.v, "table": cache.table, "lengths": cache.lengths, **norms}
-        for name, matrix in matrices.items():
-            arrays |= {f"{name}.data": matrix.data, f"{name}.scales": matrix.scales}
-            arrays[f"{name}.global"] = np.array([matrix.global_scale], np.float64)
-        arrays["cosine"], arrays["sine"] = angles(lengths, shape.head_dim)
-        return arrays
+        cosine, sine = angles(lengths, shape.head_dim)
+        return {**_arrays(matrices, norms, cache), "cosine": cosine, "sine": sine}
 
     def prepare(self, case: Case, seed: int) -> dict[str, Array]:
         size = (case.sizes["batch"], _shape(case).hidden)
@@ -131,17 +130,24 @@ class DecodeEngine(Engine):
         state.layer.step(
             inputs["x"],
             state.cache if inputs["k"] is state.cache.k else _cache(inputs),
-            cosine=inputs["cosine"],
-            sine=inputs["sine"],
+            cosine=inputs.get("cosine"),
+            sine=inputs.get("sine"),
+            gate=inputs.get("gate"),
             schedule=schedule,
             timed=bool(knobs.get("timing", variant.name == "webgpu")),
             out=outputs["out"],
         )
 
     def timing(self, state: State) -> Timing | None:
-        """Passes of the last step, where the device has timestamps; a stage of several passes is one region."""
+        """Passes of the last step, where the device has timestamps; a stage of several passes is one region.
+
+        On the CPU, regions of the kernel where the knob `timing` is on.
+        """
         gpu = state.layer.gpu
-        if gpu is None or gpu.span_ns is None:
+        if gpu is None:
+            spent = state.layer.regions_ns()
+            return Timing(regions_ns=spent) if spent else None
+        if gpu.span_ns is None:
             return None
         regions: dict[str, int] = {}
         for name, taken_ns in gpu.passes_ns:
@@ -172,6 +178,21 @@ class DecodeEngine(Engine):
     def close(self, state: State) -> None:
         state.layer.close()
 
+    def hard_cases(self, seed: int, numbers: range) -> Iterator[HardCase]:
+        """Random shapes, layouts and types around page borders, with junk where nothing may be read."""
+        for number in numbers:
+            trial = random_trial(seed * 1_000_000 + number, least_hidden=LEAST_HIDDEN)
+            shape, cache = trial.shape, trial.cache
+            kind = next(iter(trial.matrices.values())).kind
+            sizes = {name: int(getattr(shape, name)) for name in SHAPE_SIZES}
+            sizes |= {"batch": cache.batch, "length": int(cache.lengths.max()), "page": cache.k.shape[1]}
+            fixed = _arrays(trial.matrices, trial.norms, cache)
+            given = {"x": trial.x, "cosine": trial.cosine, "sine": trial.sine, "gate": trial.gate}
+            inputs = {**fixed, **{name: array for name, array in given.items() if array is not None}}
+            want = reference(shape, trial.matrices, trial.norms, **trial.inputs()).astype(np.float32)
+            case = Case(sizes=sizes, profile=f"{kind}-{cache.kv_type}")
+            yield HardCase(f"{kind} weights", number, case, fixed, inputs, {"out": want})
+
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         matrices, norms = _matrices(case, inputs), _norms(inputs)
         answer = reference(
@@ -180,12 +201,23 @@ class DecodeEngine(Engine):
         return {"out": answer.astype(np.float32)}
 
 
+def _arrays(matrices: Mapping[str, StoredMatrix], norms: Mapping[str, Array], cache: PagedCache) -> dict[str, Array]:
+    arrays: dict[str, Array] = {"k": cache.k, "v": cache.v, "table": cache.table, "lengths": cache.lengths, **norms}
+    for name, matrix in matrices.items():
+        arrays |= {f"{name}.data": matrix.data, f"{name}.scales": matrix.scales}
+        arrays[f"{name}.global"] = np.array([matrix.global_scale], np.float64)
+    return arrays
+
+
 def _case(batch: int, length: int, page: int, profile: str) -> Case:
     return Case(sizes={"batch": batch, "length": length, "page": page, "hidden": 64}, profile=profile)
 
 
 def _shape(case: Case) -> Shape:
     sizes = case.sizes
+    if set(sizes) == {"batch", "length", "page", *SHAPE_SIZES}:
+        given: dict[str, Any] = {name: sizes[name] for name in SHAPE_SIZES}
+        return Shape(**{**given, "own_token": bool(sizes["own_token"])})
     if set(sizes) != {"batch", "length", "page", "hidden"}:
         raise BadInput(f"decode has no case with {case}", cure="give batch, length, page and hidden")
     if sizes["hidden"] not in BY_HIDDEN:

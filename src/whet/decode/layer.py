@@ -202,6 +202,15 @@ class Layer:
             return []
         return [int(count) for count in self._native.arrivals()]
 
+    def regions_ns(self) -> dict[str, int]:
+        """What a worker spent in each region of the last step, on average; empty unless that step was timed.
+
+        Waits are regions too, so together they are the step. On a GPU see `gpu.passes_ns`.
+        """
+        if self.gpu is not None:
+            return {}
+        return {name: total_ns // self.workers for name, total_ns in self._native.region_ticks()}
+
     def close(self) -> None:
         """Gives back what the layer holds on a GPU. Safe to call again; a layer on the CPU holds nothing."""
         if self.gpu is not None:

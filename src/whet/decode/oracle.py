@@ -18,6 +18,12 @@ from whet.decode.stored import StoredMatrix
 
 Doubles = npt.NDArray[np.float64]
 
+# How far a step of a small layer may be from this oracle: its sums have a few hundred terms, and 7 ULP is typical.
+MAX_ULP = 64.0
+# Over a few elements the norm in the middle can divide by almost nothing (one element: x + W_O near -x), and then no
+# float32 order is near float64. Smaller layers are held to the exact order alone.
+LEAST_HIDDEN = 8
+
 
 def _e4m3(byte: int) -> float:
     if byte & 0x7F == 0x7F:

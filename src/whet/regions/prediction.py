@@ -132,7 +132,11 @@ def _check_apart(counted: Account, changes: list[Change]) -> None:
 def check_prediction(
     prediction: Prediction, before: Capture, after: Capture, *, tolerance: float = 0.05
 ) -> PredictionCheck:
-    """Compares the gain that came with the one that was stated. The record must belong to `before`."""
+    """Compares the gain that came with the one that was stated. The record must belong to `before`.
+
+    `tolerance` is a share of the span, but never more than half of the stated gain: of a gain of 3 % nothing may come
+    and still lie within five points.
+    """
     if prediction.capture_sha256 != before.digest:
         raise BadInput(
             f"the prediction was made from another capture than {before.origin}", cure="give the capture it names first"
@@ -150,6 +154,7 @@ def check_prediction(
         raise BadInput(
             f"{after.origin} was captured before the prediction was made", cure="state the gain first, then change"
         )
+    tolerance = min(tolerance, max(prediction.predicted_gain, 0.0) / 2)
     spans = [account(capture).span for capture in (before, after)]
     measured = 1 - spans[1] / spans[0]
     outcome = Outcome.HELD
