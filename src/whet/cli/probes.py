@@ -23,7 +23,6 @@ from whet.errors import WhetError
 Status = Literal["ok", "note", "missing", "wrong", "broken"]
 GPU_TIMEOUT_S = 60
 LEAST_FREE_MIB = 64
-BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 COMPILERS = ("g++", "clang++", "cmake", "ninja")
 
 
@@ -192,6 +191,8 @@ def _gpu(_: Path | None) -> list[Finding]:
 
 
 def _browser(_: Path | None) -> list[Finding]:
+    from whet.gpu.browser import BROWSERS
+
     found = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if found:
         return [Finding(probe="browser", status="ok", said=found)]
