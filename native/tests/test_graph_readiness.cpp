@@ -383,6 +383,30 @@ void tensor_map_agrees_with_a_list(std::uint32_t capacity, bool tiles, std::uint
     if (capacity >= 4096) CHECK(map.indexed() > kTasks);
 }
 
+// More live buffers than the table of tracks begins with: it grows and forgets nobody who is still at work.
+void tensor_map_keeps_every_live_buffer() {
+    constexpr std::uint64_t kBuffers = 20000;
+    TensorMap map(64);
+    const auto access = [&map](std::uint64_t buffer, bool writes, std::uint64_t task) {
+        std::set<std::uint64_t> found;
+        map.expect(1, false);
+        map.access(map.track_of(4096 * (1 + buffer)), {0, 8, nullptr}, writes, task,
+                   [&found](std::uint64_t producer) { found.insert(producer); });
+        return found;
+    };
+    for (std::uint64_t buffer = 0; buffer < kBuffers; ++buffer) access(buffer, true, buffer);
+    std::uint64_t wrong = 0;
+    for (std::uint64_t buffer = 0; buffer < kBuffers; ++buffer) {
+        wrong += access(buffer, false, kBuffers + buffer) != std::set<std::uint64_t>{buffer};
+    }
+    // Once all are done, other buffers take their places and nothing is found.
+    map.reclaim(2 * kBuffers, [](auto...) {});
+    for (std::uint64_t buffer = 0; buffer < kBuffers; ++buffer) {
+        wrong += !access(kBuffers / 2 + buffer, true, 2 * kBuffers + buffer).empty();
+    }
+    CHECK(wrong == 0);
+}
+
 }  // namespace
 
 int main() {
@@ -393,6 +417,7 @@ int main() {
             tensor_map_agrees_with_a_list(capacity, true, seed);
         }
     }
+    tensor_map_keeps_every_live_buffer();
     manual_scopes_neither_look_nor_insert();
     for (const Policy policy : kPolicies) {
         m11_both_orders_of_two_producers(policy);
