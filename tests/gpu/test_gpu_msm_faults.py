@@ -33,6 +33,8 @@ def cases():
     return (
         (residents, {}, {}),
         (Subject([7**40, R - 7**40] * 30, [5] * 60), {}, {}),
+        # Equal sums in buckets 1 and 5 of 8: the first fold of the reduction doubles.
+        (Subject([9, 9], [1, 5]), {"c": 4}, {}),
         (Subject.of("collide", 300), {"batches": 3}, {}),
         (Subject(list(range(1, 1501)), [1] * 1400 + [2**200] * 100), {}, {}),
         (residents.part(50, 200), {"batches": 2}, {"offset": 50}),
