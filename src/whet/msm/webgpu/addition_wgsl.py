@@ -8,7 +8,7 @@ copies of it take seconds.
 
 from __future__ import annotations
 
-from whet.msm.webgpu.field_wgsl import field_source
+from whet.msm.webgpu.field_wgsl import field_source, simple_operations
 from whet.msm.webgpu.inverse_wgsl import inverse_source
 
 POINT = """
@@ -104,7 +104,5 @@ def addition_source(*, wide: bool, load: bool = False, shared: bool = True) -> s
 
 
 def point_source(*, load: bool = False) -> str:
-    """Points without multiplication: for kernels that only move them. Its unused multiply is dropped by compilers."""
-    from whet.msm.webgpu.field_wgsl import simple_operations
-
+    """Points without multiplication: for kernels that only move them."""
     return "".join([simple_operations(), POINT, LOAD] if load else [simple_operations(), POINT])
