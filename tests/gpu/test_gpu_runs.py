@@ -11,6 +11,7 @@ import msgspec
 import pytest
 from needs import needed
 
+from whet.cli.check import runnable
 from whet.errors import DeviceLost, Unsupported
 from whet.evidence import adapter as identification
 from whet.evidence.adapter import adapter_of, identify
@@ -92,6 +93,19 @@ def test_a_run_that_compares_devices_names_the_adapter_too(device, monkeypatch):
     assert adapter_of(engine, on_both, "cpu")["key"] == device.info.key
     monkeypatch.setattr(identification, "_ask", lambda *_: pytest.fail("no driver may be loaded for the CPU"))
     assert adapter_of(engine, on_both[:1], "cpu") == {}
+
+
+def test_a_check_of_everything_leaves_out_what_has_no_device(monkeypatch, capsys):
+    def nothing(*_):
+        raise Unsupported("no adapter at all", cure="install one")
+
+    monkeypatch.setattr(identification, "_ask", nothing)
+    names = runnable(MsmEngine(), None)
+    assert "affine" in names and "walker" not in names
+    said = capsys.readouterr().err
+    assert "walker" in said and "no adapter at all" in said and "install one" in said
+    with pytest.raises(Unsupported, match="no adapter at all"):
+        runnable(MsmEngine(), "webgpu")
 
 
 def test_other_devices_have_no_adapter():

@@ -9,14 +9,14 @@ import click
 
 from whet.cli import options
 from whet.cli.subject import EngineName, VariantName, command_line, make_plan, shown_progress, subject_options
-from whet.errors import BadInput, ExitCode
+from whet.errors import BadInput, ExitCode, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from whet.evidence.gate import Plan
     from whet.evidence.record import Gate
-    from whet.protocol import Case
+    from whet.protocol import Case, Engine
 
 
 @click.command("check", short_help="the gate alone")
@@ -72,7 +72,7 @@ def check(
     from whet.evidence.registry import load
 
     loaded = load(engine)
-    plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
+    plan = make_plan(loaded, variants or runnable(loaded.engine, planned["device"]), **planned)
     asked = cases.parse_sizes(sizes, n)
     if asked or profile:
         chosen, numbers = [cases.choose(loaded.engine, asked, profile)], range(0)
@@ -94,6 +94,26 @@ def check(
     else:
         _show(plan, chosen, kinds, gates)
     return ExitCode.OK if all(gate.green for gate in gates) else ExitCode.REFUSED
+
+
+def runnable(engine: Engine, device: str | None) -> list[str]:
+    """Every variant whose device is there; the others are named with the reason. None at all is an error."""
+    from whet.evidence.adapter import identify
+    from whet.protocol import Variant
+
+    names, missing = [], {}
+    for spec in engine.variants():
+        try:
+            identify(engine.device_of(Variant(spec.name), device or engine.devices[0]))
+            names.append(spec.name)
+        except Unsupported as error:
+            missing[spec.name] = error
+    if missing:
+        first = next(iter(missing.values()))
+        if not names:
+            raise first
+        click.echo(f"left out: {', '.join(missing)}: {first.cause}\n  cure: {first.cure}", err=True)
+    return names
 
 
 def examine_all(plan: Plan, chosen: Sequence[Case], repeats: int, show: Callable[[float, str], None]) -> list[Gate]:
