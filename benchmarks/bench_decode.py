@@ -1,47 +1,47 @@
-"""The decode layer against the memory it streams from: share of bandwidth by type, peers, barrier, timing tax, growth.
+"""The decode layer against the memory it streams from: share of bandwidth, growth, timing tax, barriers.
 
-Times are the shortest of several interleaved launches: neighbours only ever add. Ratios are within one run.
+Launches take turns; ratios are within one run. Neighbours only ever add, so the shortest tells what the machine can do.
 """
 
 from __future__ import annotations
 
 import argparse
-import threading
 import time
 from collections.abc import Callable
+from statistics import median, quantiles
 
 import numpy as np
 from whet._native import decode as native
 
 from whet.decode import SHAPES, Layer, Schedule
 from whet.decode.cases import Trial, random_cache
-from whet.decode.oracle import decoded
 from whet.decode.shapes import NORM_ATTENTION, NORM_MLP, Shape
 from whet.decode.stored import WEIGHT_TYPES, store
 
+Times = dict[str, list[int]]
+STREAMS = (4, 8, 16)
 
-def shortest_ns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, int]:
-    best = dict.fromkeys(works, 1 << 62)
-    for _ in range(rounds):
+
+def interleaved_ns(works: dict[str, Callable[[], object]], rounds: int) -> Times:
+    times: Times = {name: [] for name in works}
+    for number in range(rounds + 1):
         for name, work in works.items():
             start = time.perf_counter_ns()
             work()
-            best[name] = min(best[name], time.perf_counter_ns() - start)
-    return best
+            if number:  # the first round warms up
+                times[name].append(time.perf_counter_ns() - start)
+    return times
 
 
-def streaming(workers: int) -> Callable[[], None]:
-    """Reads 256 MB per worker with the dot product of numpy's BLAS: one load per 16 floats and little else."""
-    blocks = [np.ones(64 << 20, np.float32) for _ in range(workers)]
+def shortest_ns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, int]:
+    return {name: min(times) for name, times in interleaved_ns(works, rounds).items()}
 
-    def read() -> None:
-        threads = [threading.Thread(target=np.dot, args=(block, block)) for block in blocks]
-        for thread in threads:
-            thread.start()
-        for thread in threads:
-            thread.join()
 
-    return read
+def readings(trial: Trial, workers: int) -> dict[str, Callable[[], object]]:
+    """The yardstick: the very weights of a layer, read by loads and sums alone, in several numbers of streams."""
+    arrays = [matrix.data for matrix in trial.matrices.values()]
+    reader = native.StreamReader(workers, native.best_isa())
+    return {f"read by {n}": lambda n=n: reader.read(arrays, n) for n in STREAMS}
 
 
 def made(shape: Shape, weight_type: str, *, batch: int = 1, length: int = 128, kv_type: str = "bf16") -> Trial:
@@ -57,43 +57,52 @@ def made(shape: Shape, weight_type: str, *, batch: int = 1, length: int = 128, k
     return Trial(shape, matrices, norms, x, cache, None, None, None, weight_type)
 
 
-def numpy_products(trial: Trial) -> Callable[[], None]:
-    """The seven products alone, in numpy float32 with its BLAS: less than the layer does."""
-    dense = [decoded(m).values[:, : m.cols] for m in trial.matrices.values()]
-    vectors = [np.ones(matrix.shape[1], np.float32) for matrix in dense]
-
-    def run() -> None:
-        for matrix, vector in zip(dense, vectors, strict=True):
-            matrix @ vector
-
-    return run
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--shape", choices=sorted(SHAPES), default="llama-8b")
-    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     shape, workers = SHAPES[given.shape], native.hardware_workers()
-    schedule = Schedule(wo_split=workers)
-    print(f"{given.shape}, {workers} workers")
-    read = streaming(workers)
+    schedule = Schedule(wo_split=workers, barrier="spin")
+    print(f"{given.shape}, {workers} workers; shares of shortest and of medians over {given.rounds} interleaved rounds")
     for weight_type in WEIGHT_TYPES:
-        trial = made(shape, weight_type)
-        layer = trial.layer()
-        works: dict[str, Callable[[], object]] = {"read": read, "step": lambda t=trial, n=layer: t.run(n, schedule)}
-        if weight_type == "f32":
-            works["numpy"] = numpy_products(trial)
-        best = shortest_ns(works, given.rounds)
-        bandwidth = workers * (256 << 20) / best["read"]
-        rate = layer.weight_bytes / best["step"]
-        peer = f"; numpy's products alone take {best['numpy'] / best['step']:.2f} of it" if "numpy" in best else ""
-        print(
-            f"{weight_type:>5}: step {best['step'] / 1e6:8.2f} ms, weights at {rate:5.1f} GB/s,"
-            f" {100 * rate / bandwidth:5.1f} % of {bandwidth:.1f}{peer}"
-        )
+        bandwidth(made(shape, weight_type), schedule, workers, given.rounds)
     growth(shape, schedule, given.rounds)
+    tax(made(shape, "int8"), schedule, 2 * given.rounds)
     costs(given.rounds)
+
+
+def bandwidth(trial: Trial, schedule: Schedule, workers: int, rounds: int) -> None:
+    layer = trial.layer()
+    kind = next(iter(trial.matrices.values())).kind
+    works: dict[str, Callable[[], object]] = {"step": lambda: trial.run(layer, schedule), **readings(trial, workers)}
+    times = interleaved_ns(works, rounds)
+    read = min((times[f"read by {n}"] for n in STREAMS), key=min)
+    step = times["step"]
+    size = sum(matrix.data.nbytes for matrix in trial.matrices.values())
+    print(
+        f"{kind:>5}: step {min(step) / 1e6:7.2f} ms, weights at {size / min(step):5.1f} of"
+        f" {size / min(read):5.1f} GB/s: {100 * min(read) / min(step):3.0f} %,"
+        f" {100 * median(read) / median(step):3.0f} %"
+    )
+
+
+def tax(trial: Trial, schedule: Schedule, rounds: int) -> None:
+    """What recording regions costs a step of full size, beside what steps differ by anyway."""
+    layer = trial.layer()
+    times = interleaved_ns(
+        {
+            "off": lambda: trial.run(layer, schedule),
+            "on": lambda: trial.run(layer, schedule, timed=True),
+            "off again": lambda: trial.run(layer, schedule),
+        },
+        rounds,
+    )
+    for name in ("on", "off again"):
+        ratios = [one / off for one, off in zip(times[name], times["off"], strict=True)]
+        low, _, high = quantiles(ratios, n=4)
+        shortest = min(times[name]) / min(times["off"])
+        print(f"timing {name:>9}: {median(ratios):.4f} of off ({low:.3f} to {high:.3f}), shortest {shortest:.4f}")
 
 
 def growth(shape: Shape, schedule: Schedule, rounds: int) -> None:

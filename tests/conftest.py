@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -17,6 +18,9 @@ ROOT = Path(__file__).parents[1]
 PREFIX = "tried:"
 # What was measured on this machine must not decide what a test tests.
 os.environ["WHET_TUNED"] = str(ROOT / "build" / "no-such-folder" / "tuned.json")
+# A shell that starts the suite in the background makes it ignore Ctrl-C, and the processes that tests interrupt with it.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture
