@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[1]
 PREFIX = "tried:"
 # What was measured on this machine must not decide what a test tests.
 os.environ["WHET_TUNED"] = str(ROOT / "build" / "no-such-folder" / "tuned.json")
-# A shell that starts the suite in the background makes it ignore Ctrl-C, and with it the processes that tests interrupt.
+# A suite started in the background ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
 
