@@ -38,18 +38,24 @@ def test_a_hard_case_is_made_again_by_its_number():
     assert one.expected["out"].tobytes() == again.expected["out"].tobytes() != other.expected["out"].tobytes()
 
 
-def test_a_wrong_answer_to_a_hard_case_is_red(monkeypatch):
-    run = DecodeEngine.run
+WRONG = """
+import numpy as np
+from whet.decode.engine import DecodeEngine
 
-    def wrong(self, variant, state, inputs, outputs):
-        run(self, variant, state, inputs, outputs)
+class Wrong(DecodeEngine):
+    def run(self, variant, state, inputs, outputs):
+        super().run(variant, state, inputs, outputs)
         if "gate" in inputs:
             outputs["out"][0, -1] += np.float32(1e-3)
+"""
 
-    monkeypatch.setattr(DecodeEngine, "run", wrong)
+
+def test_a_wrong_answer_to_a_hard_case_is_red(tmp_path):
+    engine = tmp_path / "wrong.py"
+    engine.write_text(WRONG)
     gated = ["gate" in hard.inputs for hard in DecodeEngine().hard_cases(2, range(12))]
     codes = [
-        invoke(["check", "decode", "phased", "--seed", "2", "--hard-case", str(number)])
+        invoke(["check", str(engine), "phased", "--seed", "2", "--hard-case", str(number)])
         for number in (gated.index(True), gated.index(False))
     ]
     assert codes == [3, 0]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -11,68 +12,60 @@ from whet.cli.check import check
 from whet.errors import BadInput, Cancelled, ExitCode
 from whet.evidence.gate import Plan
 from whet.evidence.hard import examine_hard
+from whet.evidence.registry import load
 from whet.msm.adversarial import KINDS
 from whet.msm.engine import MsmEngine
 from whet.protocol import parse_variant
 
-
-class Forgetful(MsmEngine):
-    """Wrong exactly when there is more than one point: it forgets the last."""
-
-    def run(self, variant, state, inputs, outputs):
-        scalars = inputs["scalars"].copy()
-        if len(scalars) > 1:
-            scalars[-1] = 0
-        super().run(variant, state, {**inputs, "scalars": scalars}, outputs)
+HARD_ENGINES = Path(__file__).with_name("hard_engines.py")
 
 
-class Raises(MsmEngine):
-    def run(self, variant, state, inputs, outputs):
-        raise RuntimeError("no sum today")
-
-
-class Interrupted(MsmEngine):
-    """Somebody presses Ctrl-C during the ninth case."""
-
-    runs = 0
-
-    def run(self, variant, state, inputs, outputs):
-        self.runs += 1
-        if self.runs == 9:
-            raise KeyboardInterrupt
-        super().run(variant, state, inputs, outputs)
-
-
-class Lazy(MsmEngine):
-    """Writes nothing: the poison in the output must not pass for an answer."""
-
-    def run(self, variant, state, inputs, outputs):
-        pass
-
-
-def examined(engine, numbers, *variants):
+def examined(ref, numbers, *variants, call_limit_s=60.0, show=lambda share, note: None):
+    engine = load(ref).engine
     chosen = tuple(parse_variant(engine, text) for text in variants or ["pippenger"])
-    plan = Plan(engine=engine, ref="msm", variants=chosen, device="cpu", seed=11)
-    return examine_hard(plan, [], numbers, lambda share, note: None)
+    plan = Plan(engine=engine, ref=ref, variants=chosen, device="cpu", seed=11, call_limit_s=call_limit_s)
+    return examine_hard(plan, [], numbers, show)
 
 
 def test_green_variants_are_counted_by_kind():
-    gates, kinds = examined(MsmEngine(), range(2 * len(KINDS)), "pippenger", "pippenger:glv=true")
+    gates, kinds = examined("msm", range(2 * len(KINDS)), "pippenger", "pippenger:glv=true")
     assert all(gate.green and gate.full_checks == 2 * len(KINDS) for gate in gates)
     assert kinds == dict.fromkeys(sorted(KINDS), 2)
 
 
 @pytest.mark.parametrize(
-    ("engine", "reason"), [(Forgetful, "wrong output"), (Raises, "raised"), (Lazy, "wrong output")]
+    ("engine", "reason"),
+    [
+        ("Forgetful", "wrong output"),
+        ("Raises", "raised"),
+        ("Lazy", "wrong output"),
+        ("Crashes", "died"),
+        ("Scribbles", "raised"),
+    ],
 )
-def test_a_wrong_variant_is_red_and_fails_again_by_number(engine, reason):
-    (gate,), _ = examined(engine(), range(50))
+def test_a_wrong_variant_is_red_and_fails_again_by_number(engine, reason, tried):
+    ref = f"{HARD_ENGINES}:{engine}"
+    (gate,), _ = examined(ref, range(50))
     assert not gate.green and gate.failure is not None and gate.failure.reason == reason
     words = gate.failure.command.split()
     number = int(words[words.index("--hard-case") + 1])
-    (again,), kinds = examined(engine(), range(number, number + 1))
+    (again,), kinds = examined(ref, range(number, number + 1))
     assert not again.green and again.failure == gate.failure
     assert sum(kinds.values()) == 1
+    tried("exploits", 1)
+
+
+def test_a_variant_that_never_answers_is_red():
+    (gate,), kinds = examined(f"{HARD_ENGINES}:Sleeps", range(3), call_limit_s=0.5)
+    assert gate.failure is not None and gate.failure.reason == "hung"
+    assert sum(kinds.values()) == 1
+
+
+def test_a_crash_costs_only_the_variant_that_crashed():
+    """The other one goes on to the end."""
+    gates, kinds = examined(f"{HARD_ENGINES}:Crashes", range(20), "pippenger", "plain")
+    assert [gate.green for gate in gates] == [False, True]
+    assert gates[1].full_checks == sum(kinds.values()) == 20
 
 
 def test_numbers_name_cases():
@@ -83,8 +76,15 @@ def test_numbers_name_cases():
 
 
 def test_an_interrupted_run_says_where_to_go_on():
+    shown = []
+
+    def ctrl_c(share, note):
+        shown.append(note)
+        if len(shown) == 8:
+            raise KeyboardInterrupt
+
     with pytest.raises(Cancelled, match="after 8 hard cases; 0 of 1 variants were red") as caught:
-        examined(Interrupted(), range(40, 90))
+        examined("msm", range(40, 90), show=ctrl_c)
     assert caught.value.cure == "go on with --seed 11 --from 48"
     assert caught.value.exit_code == ExitCode.INTERRUPTED
 

@@ -1,7 +1,8 @@
-"""The process in which one variant runs: `python -m whet.evidence.bench CHANNEL INPUTS OUTPUTS`.
+"""The process in which one variant runs: `python -m whet.evidence.bench CHANNEL [INPUTS OUTPUTS]`.
 
 It knows neither seeds nor expected values, maps the inputs read-only and holds no output but its own. Whatever a
-variant does to this process (patches, crashes, caches, stray writes) stays in it.
+variant does to this process (patches, crashes, caches, stray writes) stays in it. Without the two arenas it serves
+hard cases alone, whose small arrays travel in the messages.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 
 from whet.errors import DeviceError, Unsupported, WhetError
-from whet.evidence.buffers import Arena, bytes_of, views
+from whet.evidence.buffers import Arena, bytes_of, fill, unpacked, views
 from whet.evidence.child import map_bytes, private_copy, serve
 from whet.evidence.registry import load, where
 from whet.protocol import Array, Arrays, Case, Engine, Variant
@@ -77,7 +78,7 @@ class Buffers(dict[str, Array]):
 class Bench:
     """Serves one variant. `open` may be called again for another case."""
 
-    def __init__(self, inputs_fd: int, outputs_fd: int) -> None:
+    def __init__(self, inputs_fd: int = -1, outputs_fd: int = -1) -> None:
         self._inputs_fd, self._outputs_fd = inputs_fd, outputs_fd
         self._engine: Engine | None = None
         self._state: Any = None
@@ -148,6 +149,29 @@ class Bench:
             "patched": patched,
         }
 
+    def attempt(
+        self, case: dict[str, Any], fixed: dict[str, Any], inputs: dict[str, Any], poison: int
+    ) -> dict[str, Any]:
+        """One untimed call on arrays that came with the message; nothing of it is kept."""
+        assert self._engine is not None
+        asked = msgspec.convert(case, Case)
+        outputs = {}
+        for name, wanted in self._engine.outputs(asked).items():
+            outputs[name] = np.empty(wanted.shape, wanted.dtype)
+            fill(outputs[name].reshape(-1).view(np.uint8), poison)
+        given = unpacked(fixed)
+        try:
+            state = self._engine.setup(self._variant, asked, Buffers(given), self._device)
+            try:
+                self._engine.run(self._variant, state, Buffers({**given, **unpacked(inputs)}), Buffers(outputs))
+            finally:
+                self._engine.close(state)
+        except (Unsupported, DeviceError):
+            raise
+        except BaseException as error:
+            return {"raised": self._told(error)}
+        return {"outputs": {name: output.tobytes() for name, output in outputs.items()}}
+
     def ping(self) -> dict[str, Any]:
         return {}
 
@@ -166,9 +190,9 @@ class Bench:
 
 
 def main() -> None:
-    channel, inputs, outputs = map(int, sys.argv[1:4])
-    bench = Bench(inputs, outputs)
-    serve(channel, {name: getattr(bench, name) for name in ("load", "open", "run", "ping", "close")})
+    channel, *arenas = map(int, sys.argv[1:])
+    bench = Bench(*arenas)
+    serve(channel, {name: getattr(bench, name) for name in ("load", "open", "run", "attempt", "ping", "close")})
 
 
 if __name__ == "__main__":

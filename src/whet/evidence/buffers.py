@@ -77,6 +77,21 @@ def spell_dtype(dtype: np.dtype[Any], name: str) -> str:
     raise BadInput(f"buffer {name!r} has dtype {dtype}, which cannot be shared", cure="use plain numbers")
 
 
+def packed(arrays: Mapping[str, Array]) -> dict[str, Any]:
+    """Small arrays as a part of a message."""
+    return {
+        name: {"shape": array.shape, "dtype": spell_dtype(array.dtype, name), "bytes": array.tobytes()}
+        for name, array in arrays.items()
+    }
+
+
+def unpacked(message: Mapping[str, Mapping[str, Any]]) -> dict[str, Array]:
+    """The arrays of `packed`; they cannot be written."""
+    return {
+        name: np.frombuffer(one["bytes"], np.dtype(one["dtype"])).reshape(one["shape"]) for name, one in message.items()
+    }
+
+
 def views(memory: Array, fields: Sequence[Field], base: int = 0) -> dict[str, Array]:
     """Arrays over `memory` (bytes); they are as writeable as it is."""
     return {field.name: bytes_of(memory, field, base).view(field.dtype).reshape(field.shape) for field in fields}

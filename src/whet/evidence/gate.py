@@ -15,11 +15,12 @@ from typing import Any
 
 import msgspec
 
-from whet.errors import DeviceOutOfMemory, DeviceTimeout, WhetError
+from whet.errors import DeviceOutOfMemory
 from whet.evidence import seeds
 from whet.evidence.adapter import adapter_of
 from whet.evidence.claims import Claim, ClockTrack, Reading, Red
 from whet.evidence.processes import (
+    START_LIMIT_S,
     ProcessEnded,
     ProcessSilent,
     Worker,
@@ -29,8 +30,6 @@ from whet.evidence.processes import (
     waited_for_a_core_ns,
 )
 from whet.protocol import Case, Clock, Engine, Variant
-
-START_LIMIT_S = 300.0
 
 
 @dataclass(frozen=True)
@@ -90,10 +89,10 @@ class Rig:
                 stand.worker = Worker("whet.evidence.bench", [self._inputs_read_fd, stand.outputs_fd])
                 variant = msgspec.to_builtins(stand.variant)
                 stand.worker.post("load", ref=self.plan.ref, variant=variant, device=self.plan.device)
-            self._hear(self._referee, START_LIMIT_S)
+            self._referee.loaded()
             for stand in self.stands.values():
                 assert stand.worker is not None
-                self._hear(stand.worker, START_LIMIT_S)
+                stand.worker.loaded()
         except BaseException:
             self.close()
             raise
@@ -264,9 +263,8 @@ class Rig:
         try:
             return stand.worker.ask(op, limit_s, **parameters)
         except (ProcessEnded, ProcessSilent) as error:
-            reason = "hung" if isinstance(error, ProcessSilent) else "died"
             self.retire(str(stand.variant))
-            return Red(reason, f"{op}: {error}")
+            return Red(error.reason, f"{op}: {error}")
 
     def _judge_ask(self, op: str, **parameters: Any) -> dict[str, Any]:
         assert self._referee is not None
@@ -274,14 +272,6 @@ class Rig:
             return self._referee.ask(op, max(START_LIMIT_S, 10 * self.plan.call_limit_s), **parameters)
         except (ProcessEnded, ProcessSilent) as error:
             raise referee_fault(error) from None
-
-    def _hear(self, worker: Worker, limit_s: float) -> None:
-        try:
-            worker.answer(limit_s)
-        except ProcessSilent:
-            raise DeviceTimeout("loading the engine took too long", cure="import less at the top of its file") from None
-        except ProcessEnded as error:
-            raise WhetError(f"loading the engine failed: {error}", cure="import the file alone to see why") from None
 
 
 def memory_room(slot_bytes: int, limit_bytes: int) -> int:

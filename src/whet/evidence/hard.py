@@ -1,6 +1,6 @@
 """Cases that an engine makes to break its variants, by the thousand: small, ready-made, each with its answer.
 
-They run in this process, because a process of its own for each would cost more than the case; nothing is timed.
+Every variant has a process of its own for all of them, which sees inputs and never an answer; nothing is timed.
 """
 
 from __future__ import annotations
@@ -8,25 +8,53 @@ from __future__ import annotations
 import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from contextlib import ExitStack, closing, suppress
+from typing import Any
 
 import msgspec
 import numpy as np
 
 from whet.errors import Cancelled
 from whet.evidence.agreement import disagreement
+from whet.evidence.buffers import packed, poison_word
+from whet.evidence.claims import Red
 from whet.evidence.gate import Plan
+from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker
 from whet.evidence.record import Failure, Gate
-from whet.protocol import Engine, HardCase, Variant
-
-POISON = 0xA5
+from whet.protocol import HardCase, Variant
 
 
-@dataclass
 class _Standing:
-    variant: Variant
-    checks: int = 0
-    failure: Failure | None = None
+    """One variant's process, and what it came to."""
+
+    def __init__(self, plan: Plan, variant: Variant) -> None:
+        self.plan, self.variant = plan, variant
+        self.checks = 0
+        self.failure: Failure | None = None
+        self._worker = Worker("whet.evidence.bench", [])
+        self._worker.post("load", ref=plan.ref, variant=msgspec.to_builtins(variant), device=plan.device)
+
+    def loaded(self) -> None:
+        self._worker.loaded()
+
+    def post(self, request: dict[str, Any]) -> None:
+        with suppress(ProcessEnded):  # the answer will say so
+            self._worker.post("attempt", **request)
+
+    def judge(self, hard: HardCase) -> None:
+        """Hears the answer to the last post; a red variant's process is ended."""
+        self.checks += 1
+        try:
+            answer = self._worker.answer(self.plan.call_limit_s)
+            red = _wrong(self.plan, hard, answer)
+        except (ProcessEnded, ProcessSilent) as error:
+            red = Red(error.reason, str(error))
+        if red:
+            self.failure = _failure(self.plan, self.variant, hard, red)
+            self.close()
+
+    def close(self) -> None:
+        self._worker.close()
 
 
 def examine_hard(
@@ -37,29 +65,46 @@ def examine_hard(
     Returns the gates with what was found added to them. A variant that fails is left out of the rest.
     """
     known = {gate.variant: gate for gate in gates}
-    standings = [_Standing(v) for v in plan.variants if str(v) not in known or known[str(v)].green]
-    kinds: Counter[str] = Counter()
-    if not standings:
+    chosen = [v for v in plan.variants if str(v) not in known or known[str(v)].green]
+    if not chosen or not numbers:
         return list(gates), {}
-    try:
-        for done, hard in enumerate(plan.engine.hard_cases(plan.seed, numbers)):
+    kinds: Counter[str] = Counter()
+    standings: list[_Standing] = []
+    with ExitStack() as stack:
+        try:
+            for variant in chosen:
+                standings.append(stack.enter_context(closing(_Standing(plan, variant))))
             for standing in standings:
-                if standing.failure is None:
-                    standing.checks += 1
-                    standing.failure = _failure(plan, standing.variant, hard)
-            kinds[hard.kind] += 1
-            if all(standing.failure for standing in standings):
-                break
-            show(done / len(numbers), f"{hard.number:,} {hard.kind}")
-    except KeyboardInterrupt:
-        red = sum(standing.failure is not None for standing in standings)
-        raise Cancelled(
-            f"interrupted after {kinds.total():,} hard cases; {red} of {len(standings)} variants were red",
-            cure=f"go on with --seed {plan.seed} --from {numbers.start + kinds.total()}",
-        ) from None
+                standing.loaded()
+            for done, hard in enumerate(plan.engine.hard_cases(plan.seed, numbers)):
+                alive = [standing for standing in standings if standing.failure is None]
+                if not alive:
+                    break
+                request = _request(hard)
+                for standing in alive:
+                    standing.post(request)
+                for standing in alive:
+                    standing.judge(hard)
+                kinds[hard.kind] += 1
+                show(done / len(numbers), f"{hard.number:,} {hard.kind}")
+        except KeyboardInterrupt:
+            red = sum(standing.failure is not None for standing in standings)
+            raise Cancelled(
+                f"interrupted after {kinds.total():,} hard cases; {red} of {len(chosen)} variants were red",
+                cure=f"go on with --seed {plan.seed} --from {numbers.start + kinds.total()}",
+            ) from None
     if kinds:
         known |= {str(one.variant): _merged(known.get(str(one.variant)), one) for one in standings}
     return [known[str(variant)] for variant in plan.variants if str(variant) in known], dict(sorted(kinds.items()))
+
+
+def _request(hard: HardCase) -> dict[str, Any]:
+    return {
+        "case": msgspec.to_builtins(hard.case),
+        "fixed": packed(hard.fixed),
+        "inputs": packed(hard.inputs),
+        "poison": poison_word(hard.number),
+    }
 
 
 def _merged(before: Gate | None, standing: _Standing) -> Gate:
@@ -72,40 +117,29 @@ def _merged(before: Gate | None, standing: _Standing) -> Gate:
     )
 
 
-def _failure(plan: Plan, variant: Variant, hard: HardCase) -> Failure | None:
-    reason, detail, expected, got = "", "", {}, {}
-    try:
-        outputs = _run(plan.engine, variant, hard, plan.device)
-    except Exception as error:
-        reason, detail = "raised", f"{type(error).__name__}: {error}"
-    else:
-        for name, output in outputs.items():
-            if found := disagreement(name, output, np.asarray(hard.expected[name]), plan.engine.tolerance):
-                reason, detail, expected, got = found.reason, found.detail, found.expected, found.got
-                break
-        if not reason:
-            return None
+def _wrong(plan: Plan, hard: HardCase, answer: dict[str, Any]) -> Red | None:
+    """What is wrong with an answer; the process that gave it is not to be trusted."""
+    if "raised" in answer:
+        return Red("raised", str(answer["raised"]))
+    for name, wanted in plan.engine.outputs(hard.case).items():
+        try:
+            output = np.frombuffer(answer["outputs"][name], wanted.dtype).reshape(wanted.shape)
+        except (KeyError, TypeError, ValueError) as error:
+            return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
+        if found := disagreement(name, output, np.asarray(hard.expected[name]), plan.engine.tolerance):
+            return Red(found.reason, found.detail, expected=found.expected, got=found.got)
+    return None
+
+
+def _failure(plan: Plan, variant: Variant, hard: HardCase, red: Red) -> Failure:
     again = ["whet", "check", plan.ref, str(variant), "--seed", str(plan.seed), "--hard-case", str(hard.number)]
     return Failure(
-        reason=reason,
-        detail=f"hard case {hard.number} ({hard.kind}): {detail}",
+        reason=red.reason,
+        detail=f"hard case {hard.number} ({hard.kind}): {red.detail}",
         case=hard.case,
         seed=plan.seed,
         fixed_seed=plan.seed,
         command=shlex.join(again),
-        expected=expected,
-        got=got,
+        expected=red.expected,
+        got=red.got,
     )
-
-
-def _run(engine: Engine, variant: Variant, hard: HardCase, device: str) -> dict[str, np.ndarray]:
-    outputs = {}
-    for name, wanted in engine.outputs(hard.case).items():
-        outputs[name] = np.empty(wanted.shape, wanted.dtype)
-        outputs[name].reshape(-1).view(np.uint8)[:] = POISON
-    state = engine.setup(variant, hard.case, hard.fixed, device)
-    try:
-        engine.run(variant, state, hard.inputs, outputs)
-    finally:
-        engine.close(state)
-    return outputs

@@ -19,6 +19,7 @@ import whet.errors
 from whet.errors import DeviceTimeout, WhetError
 from whet.evidence.frames import Channel, PeerGone, PeerSilent
 
+START_LIMIT_S = 300.0
 QUIET_PATIENCE_S = 0.5
 LOG_TAIL = 300
 
@@ -26,9 +27,13 @@ LOG_TAIL = 300
 class ProcessEnded(Exception):
     """The other process is gone. The text says how."""
 
+    reason = "died"
+
 
 class ProcessSilent(Exception):
     """The other process did not answer within the limit and was killed."""
+
+    reason = "hung"
 
 
 def shared_memory(name: str) -> int:
@@ -101,6 +106,15 @@ class Worker:
     def ask(self, op: str, limit_s: float | None = None, **parameters: Any) -> dict[str, Any]:
         self.post(op, **parameters)
         return self.answer(limit_s)
+
+    def loaded(self) -> None:
+        """Waits until the engine that was posted as `load` is there."""
+        try:
+            self.answer(START_LIMIT_S)
+        except ProcessSilent:
+            raise DeviceTimeout("loading the engine took too long", cure="import less at the top of its file") from None
+        except ProcessEnded as error:
+            raise WhetError(f"loading the engine failed: {error}", cure="import the file alone to see why") from None
 
     def running_threads(self) -> int:
         """Its threads that run or want to run, seen from outside. A waiting process has none; 0 where unknown."""
