@@ -41,7 +41,7 @@ workers = click.option("--workers", type=click.IntRange(1, 256), help="Threads, 
 policy = click.option("--policy", type=POLICY, default="hybrid", show_default=True, help="How readiness is found.")
 
 
-@command.command("run")
+@command.command("run", short_help="run a workload once and check it")
 @workload
 @size
 @workers
@@ -62,7 +62,7 @@ def run(**given: Any) -> None:
     run_checked(**given)
 
 
-@command.command("bench")
+@command.command("bench", short_help="ns per task of every policy, of a replay and of peers")
 @click.option("--workload", "names", multiple=True, metavar="WORKLOAD", help="Instead of the default set; repeat.")
 @click.option("--all", "everything", is_flag=True, help="Every named workload.")
 @click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Interleaved rounds.")
@@ -76,7 +76,7 @@ def bench(**given: Any) -> None:
     show(**given)
 
 
-@command.command("trace")
+@command.command("trace", short_help="who ran which task when, for ui.perfetto.dev")
 @workload
 @size
 @workers

@@ -70,7 +70,7 @@ def open_capture(path: Path, options: dict[str, Any]) -> Capture:
     return load(path, schema=schema, grid=grid, source=options["tick_source"])
 
 
-@command.command("reduce")
+@command.command("reduce", short_help="make the table of a capture and judge it")
 @click.argument("path", metavar="CAPTURE", type=FILE)
 @reading
 @click.option("--total-us", type=float, help="Length of the launch by a clock outside the kernel.")
@@ -204,7 +204,7 @@ def _write_json(path: Path, document: Any) -> None:
     write_text(path, msgspec.json.format(msgspec.json.encode(document), indent=2).decode() + "\n")
 
 
-@command.command("show")
+@command.command("show", short_help="a capture as a tree, a timeline page or a trace")
 @click.argument("path", metavar="CAPTURE", type=FILE)
 @reading
 @click.option("--total-us", type=float, help="Length of the launch by a clock outside the kernel.")
@@ -239,7 +239,7 @@ def show_command(path: Path, **options: Any) -> None:
             click.echo(f"wrote {written}")
 
 
-@command.command("predict")
+@command.command("predict", short_help="what a change could buy, and whether it did")
 @click.argument("paths", metavar="CAPTURE | BEFORE AFTER", type=FILE, nargs=-1, required=True)
 @reading
 @click.option("--change", "changes", multiple=True, metavar='"region=NAME factor=8"', help="A region made faster.")
@@ -303,7 +303,7 @@ def _check_prediction(paths: tuple[Path, ...], target: Path, options: dict[str, 
     return codes[result.outcome]
 
 
-@command.command("schema")
+@command.command("schema", short_help="list the built-in schemas, or print one")
 @click.argument("name", required=False)
 def schema_command(name: str | None) -> None:
     """List the built-in schemas, or print one as a start for your own."""

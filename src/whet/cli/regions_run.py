@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 OUT = click.Path(path_type=Path, dir_okay=False)
 
 
-@click.command("capture")
+@click.command("capture", short_help="run something and keep its regions")
 @click.argument("target", metavar="FILE.py | ENGINE | FILE.py:ENGINE")
 @click.argument("arguments", nargs=-1, metavar="[ARG... | VARIANT]")
 @click.option("--size", "sizes", multiple=True, metavar="AXIS=N", help="Sizes of the engine's case, such as n=2^10.")
@@ -98,7 +98,7 @@ def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> C
     return capture_engine(engine, variant, case, repeats=options["repeats"], seed=options["seed"], device=device)
 
 
-@click.command("tax")
+@click.command("tax", short_help="what recording costs, off and on side by side")
 @click.argument("target", metavar="FILE.py:FUNCTION")
 @click.option("--rounds", type=int, default=15, show_default=True)
 @as_json
