@@ -1,10 +1,9 @@
-// Faults that the tests plant: each name marks one place where the arithmetic can be made wrong on purpose.
-// WHET_FAULT(name) is the constant false, and costs nothing, unless the build defines WHET_FAULTS; then it is true
-// while that fault is the active one. Only the library whet_faulty of native/tests defines it. To add one: add its name
-// here and use it where the code should go wrong; the tests try every name in the list.
+// Faults that the tests plant in the curve and in the reference variants: each name marks one place where the
+// arithmetic can be made wrong on purpose. See planted.hpp for how. To add one: add its name here and use it where the
+// code should go wrong.
 #pragma once
 
-#include <type_traits>
+#include "planted.hpp"
 
 #define WHET_FAULT_LIST(X)        \
     X(add_misses_doubling)        \
@@ -40,19 +39,7 @@
 
 namespace whet {
 
-enum class Fault : int {
-    none = 0,
-#define WHET_FAULT_ENTRY(name) name,
-    WHET_FAULT_LIST(WHET_FAULT_ENTRY)
-#undef WHET_FAULT_ENTRY
-};
-
-#ifdef WHET_FAULTS
-inline Fault active_fault = Fault::none;
-constexpr bool is_active(Fault fault) { return !std::is_constant_evaluated() && active_fault == fault; }
-#define WHET_FAULT(name) ::whet::is_active(::whet::Fault::name)
-#else
-#define WHET_FAULT(name) (static_cast<void>(::whet::Fault::name), false)
-#endif
+enum class Fault : int { none, WHET_FAULT_LIST(WHET_PLANT_ENTRY) };
+#define WHET_FAULT(name) WHET_PLANTED_IN_CONSTEXPR(::whet::Fault, name)
 
 }  // namespace whet

@@ -1,6 +1,7 @@
-// Faults that the tests plant in the decode kernel: see fault.hpp for the idea. WHET_DECODE_PLANT(name) is the constant
-// false unless the build defines WHET_FAULTS; then it is true while that plant is the active one.
+// Faults that the tests plant in the decode kernel: see planted.hpp for how.
 #pragma once
+
+#include "planted.hpp"
 
 #define WHET_DECODE_PLANT_LIST(X) \
     X(norm_ignores_eps)           \
@@ -35,18 +36,7 @@
 
 namespace whet::decode {
 
-enum class Plant : int {
-    none = 0,
-#define WHET_DECODE_PLANT_ENTRY(name) name,
-    WHET_DECODE_PLANT_LIST(WHET_DECODE_PLANT_ENTRY)
-#undef WHET_DECODE_PLANT_ENTRY
-};
-
-#ifdef WHET_FAULTS
-inline Plant active_plant = Plant::none;
-#define WHET_DECODE_PLANT(name) (::whet::decode::active_plant == ::whet::decode::Plant::name)
-#else
-#define WHET_DECODE_PLANT(name) (static_cast<void>(::whet::decode::Plant::name), false)
-#endif
+enum class Plant : int { none, WHET_DECODE_PLANT_LIST(WHET_PLANT_ENTRY) };
+#define WHET_DECODE_PLANT(name) WHET_PLANTED(::whet::decode::Plant, name)
 
 }  // namespace whet::decode

@@ -61,11 +61,7 @@ bool wrong(const Kernel& kernel, const Case& one) {
     return !(engine.run(reinterpret_cast<const std::byte*>(one.scalars.data()), 600, options, report) == one.want);
 }
 
-constexpr const char* names[] = {"none",
-#define WHET_PLANT_ENTRY(name) #name,
-                                 WHET_PLANT_LIST(WHET_PLANT_ENTRY)
-#undef WHET_PLANT_ENTRY
-};
+constexpr const char* names[] = {"none", WHET_PLANT_LIST(WHET_PLANT_TEXT)};
 
 }  // namespace
 
@@ -79,7 +75,7 @@ int main() {
                                     plant == static_cast<int>(Plant::reduction_missing) ||
                                     plant == static_cast<int>(Plant::lazy_zero_missed);
             if (arithmetic && kernel == &portable_kernel) continue;
-            active_plant = static_cast<Plant>(plant);
+            Planted<Plant>::active = static_cast<Plant>(plant);
             int caught = 0;
             for (const Case& one : cases) caught += wrong(*kernel, one);
             if ((caught > 0) != (plant > 0)) std::fprintf(stderr, "%s: %s: %d\n", kernel->name, names[plant], caught);

@@ -1,7 +1,7 @@
-// Faults that the tests plant in the fast engine, one list for every kernel: see fault.hpp for the idea.
-// WHET_PLANT(name) is the constant false unless the build defines WHET_PLANTS; then it is true while that plant is the
-// active one.
+// Faults that the tests plant in the fast engine, one list for every kernel: see planted.hpp for how.
 #pragma once
+
+#include "planted.hpp"
 
 #define WHET_PLANT_LIST(X) \
     X(carry_dropped)       \
@@ -23,18 +23,7 @@
 
 namespace whet::msm {
 
-enum class Plant : int {
-    none = 0,
-#define WHET_PLANT_ENTRY(name) name,
-    WHET_PLANT_LIST(WHET_PLANT_ENTRY)
-#undef WHET_PLANT_ENTRY
-};
-
-#ifdef WHET_PLANTS
-inline Plant active_plant = Plant::none;
-#define WHET_PLANT(name) (::whet::msm::active_plant == ::whet::msm::Plant::name)
-#else
-#define WHET_PLANT(name) (static_cast<void>(::whet::msm::Plant::name), false)
-#endif
+enum class Plant : int { none, WHET_PLANT_LIST(WHET_PLANT_ENTRY) };
+#define WHET_PLANT(name) WHET_PLANTED(::whet::msm::Plant, name)
 
 }  // namespace whet::msm

@@ -15,11 +15,7 @@ using namespace whet;
 
 namespace {
 
-constexpr const char* names[] = {"none",
-#define WHET_FAULT_ENTRY(name) #name,
-                                 WHET_FAULT_LIST(WHET_FAULT_ENTRY)
-#undef WHET_FAULT_ENTRY
-};
+constexpr const char* names[] = {"none", WHET_FAULT_LIST(WHET_PLANT_TEXT)};
 
 void answer(const G1Jacobian& sum, u64* out) {
     const G1Affine point = sum.affine();
@@ -42,7 +38,7 @@ WHET_EXPORT const char* whet_fault_name(std::size_t number) {
     return number < std::size(names) ? names[number] : nullptr;
 }
 
-WHET_EXPORT void whet_plant(int number) { active_fault = static_cast<Fault>(number); }
+WHET_EXPORT void whet_plant(int number) { Planted<Fault>::active = static_cast<Fault>(number); }
 
 WHET_EXPORT void whet_plain(const u64* points, const u64* scalars, std::size_t n, u64* out) {
     MsmWork work;

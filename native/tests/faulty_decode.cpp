@@ -16,11 +16,7 @@ using namespace whet::decode;
 
 namespace {
 
-constexpr const char* names[] = {"none",
-#define WHET_DECODE_PLANT_ENTRY(name) #name,
-                                 WHET_DECODE_PLANT_LIST(WHET_DECODE_PLANT_ENTRY)
-#undef WHET_DECODE_PLANT_ENTRY
-};
+constexpr const char* names[] = {"none", WHET_DECODE_PLANT_LIST(WHET_PLANT_TEXT)};
 
 }  // namespace
 
@@ -35,7 +31,7 @@ WHET_EXPORT const char* whet_decode_plant_name(std::size_t number) {
     return number < std::size(names) ? names[number] : nullptr;
 }
 
-WHET_EXPORT void whet_decode_plant(int number) { active_plant = static_cast<Plant>(number); }
+WHET_EXPORT void whet_decode_plant(int number) { whet::Planted<Plant>::active = static_cast<Plant>(number); }
 
 // Runs the step twice on one layer and leaves the arrivals of the second launch; false where the step is refused.
 WHET_EXPORT bool whet_decode_step(const Shape* shape, const Weights* weights, const Step* step, const Variant* variant,
