@@ -37,6 +37,8 @@ test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
 
 bench: setup ## growth and ratio tables of every engine
+	$(BIN)/whet graph bench --rounds 3
+	$(BIN)/whet sweep msm affine --axis n=2^10,2^12,2^14,2^16,2^18 --quick
 	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
