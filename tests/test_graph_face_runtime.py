@@ -479,3 +479,17 @@ def test_many_workers_on_few_cores():
             rt.submit(add, InOut(x))
         rt.wait()
     assert x[0] == 200
+
+
+@pytest.mark.parametrize("policy", ["wired", "polling", "hybrid"])
+@pytest.mark.parametrize("tasks", [0, 1000])
+def test_an_idle_runtime_costs_nothing(policy, tasks):
+    """Workers that poll take naps while tasks are unfinished; afterwards they sleep until somebody calls."""
+    with Runtime(policy=policy, workers=2) as runtime:
+        for _ in range(tasks):
+            runtime.submit(lambda: None)
+        runtime.wait()
+        time.sleep(0.1)
+        wall, cpu = time.monotonic(), time.process_time()
+        time.sleep(0.5)
+        assert time.process_time() - cpu < 0.02 * (time.monotonic() - wall)

@@ -120,13 +120,17 @@ class Core {
         return true;
     }
 
-    // Sleeps until work is announced; returns at once if there is some or if `leave` says so. Pending tasks are looked
-    // at every `poll_ns`, because a producer's worker may be busy with a long body before it looks itself.
-    template <class Leave>
-    void sleep(std::uint64_t poll_ns, Leave&& leave) {
-        sleep_.sleep(polls() ? poll_ns : 0, [&] { return leave() || has_work() || (polls() && poll_all()); });
+    // Sleeps until work is announced; returns at once if there is some or if `leave` says so. While tasks are
+    // `unfinished`, pending ones are looked at every `poll_ns`, because the worker that has one may be busy with a long
+    // body when another completes its last producer; that other one still sees it as unfinished and so takes naps.
+    // False after a nap in which nothing was announced.
+    template <class Leave, class Unfinished>
+    bool sleep(std::uint64_t poll_ns, Leave&& leave, Unfinished&& unfinished) {
+        const bool called = sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all()); },
+                                         [&] { return polls() && unfinished() ? poll_ns : 0; });
         // Whoever slept through several announcements passes the rest on.
         if (has_work()) sleep_.announce();
+        return called;
     }
 
     // For a body that ends its thread: publishes the task as failed and leaves its successors to the others.

@@ -25,19 +25,20 @@ class Sleep {
         Seam::unpark_all(ticket_);
     }
 
-    // Sleeps unless `found_work`, asked after this worker counts as asleep, says otherwise. True if it slept.
-    template <class FoundWork>
-    bool sleep(std::uint64_t timeout_ns, FoundWork&& found_work) {
+    // Sleeps unless `found_work` says otherwise, at most timeout_ns() (0: no limit). Both are asked after this worker
+    // counts as asleep. False if the time ran out and nobody had announced anything.
+    template <class FoundWork, class Timeout>
+    bool sleep(FoundWork&& found_work, Timeout&& timeout_ns) {
         const std::uint32_t ticket = ticket_.load(Site::idle_ticket);
         sleepers_.fetch_add(1, Site::idle_enter);
         // A ring that met nobody asleep is still marked as under way; whoever read that mark and kept quiet made its
         // work visible before, so it is found below.
         ringing_.exchange(0, Site::ring_clear);
         const bool stay = found_work();
-        if (!stay) Seam::park(ticket_, ticket, timeout_ns);
+        if (!stay) Seam::park(ticket_, ticket, timeout_ns());
         sleepers_.fetch_sub(1, Site::idle_leave);
         ringing_.exchange(0, Site::ring_clear);
-        return !stay;
+        return stay || ticket_.load(Site::idle_ticket) != ticket;
     }
 
     std::uint32_t sleepers() { return sleepers_.load(Site::idle_check); }

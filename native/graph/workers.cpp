@@ -122,8 +122,12 @@ void Runtime::Impl::serve(unsigned worker) {
                 finished_.fetch_add(1, std::memory_order_release);
                 unpark_all(finished_);
             }
-            core_.sleep(kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); });
-            patience.reset();
+            // After a nap without news it goes back to sleep at once.
+            if (core_.sleep(
+                    kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); },
+                    [this] { return completions() != core_.stream().submitted(); })) {
+                patience.reset();
+            }
         }
         self.trace.mark(Phase::idle);
     }

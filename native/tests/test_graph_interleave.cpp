@@ -93,6 +93,7 @@ struct Run {
     std::vector<Data> cells;
     std::vector<unsigned> begun;
     std::vector<unsigned> runs;
+    std::uint64_t executed = 0;
     std::vector<std::uint64_t> last_consumer;
     std::vector<std::uint64_t> slot_task;
     ModelSeam::Atomic<std::uint32_t> stop;
@@ -128,6 +129,7 @@ struct Run {
             while (begun[scenario.meet[0]] == 0 || begun[scenario.meet[1]] == 0) machine.yield();
         }
         ++runs[task];
+        ++executed;
         return Progress::done;
     }
 
@@ -173,10 +175,11 @@ struct Run {
         const auto stopped = [this] { return stop.newest() != 0; };
         while (!stopped()) {
             if (step(worker)) continue;
-            core.sleep(1000, [&] {
+            const auto leave = [&] {
                 Machine::active->step();
                 return stopped();
-            });
+            };
+            core.sleep(1000, leave, [this] { return executed != core.stream().submitted(); });
         }
     }
 };

@@ -21,6 +21,7 @@ from whet.evidence.frames import Channel, PeerGone, PeerSilent
 
 START_LIMIT_S = 300.0
 QUIET_PATIENCE_S = 0.5
+STARVED_PATIENCE_S = 20.0
 LOG_TAIL = 300
 
 
@@ -125,15 +126,29 @@ class Worker:
         return running
 
     def goes_on(self) -> int:
-        """How many threads do not come to rest; 0 if all do. Pools may spin before they sleep and get some patience."""
-        deadline = time.monotonic() + QUIET_PATIENCE_S
+        """How many threads do not come to rest; 0 if all do. Pools may spin before they sleep and get some patience.
+
+        A thread that wants to run but gets no core is given more of it: what counts is the time it really ran.
+        """
+        began_s, before_ns = time.monotonic(), self._ran_ns()
         pause_s = 0.0005
         while running := self.running_threads():
-            if time.monotonic() > deadline:
-                return running
+            waited_s = time.monotonic() - began_s
+            if waited_s > QUIET_PATIENCE_S:
+                busiest_ns = max((ran - before_ns.get(one, 0) for one, ran in self._ran_ns().items()), default=None)
+                if busiest_ns is None or busiest_ns > QUIET_PATIENCE_S * 0.8e9 or waited_s > STARVED_PATIENCE_S:
+                    return running
             time.sleep(pause_s)
             pause_s = min(2 * pause_s, 0.02)
         return 0
+
+    def _ran_ns(self) -> dict[str, int]:
+        """How long each of its threads has run so far; empty where the kernel does not say."""
+        ran = {}
+        for stat in Path(f"/proc/{self.pid}/task").glob("*/schedstat"):
+            with contextlib.suppress(OSError, ValueError, IndexError):
+                ran[stat.parent.name] = int(stat.read_text().split()[0])
+        return ran
 
     def close(self) -> None:
         self._channel.close()
