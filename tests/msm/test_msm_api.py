@@ -179,6 +179,31 @@ def test_unknown_choices():
         msm.Engine(POINTS, endian="middle")
     with pytest.raises(BadInput, match="threads"):
         msm.Engine(POINTS, threads=0)
+
+
+@pytest.mark.parametrize(
+    ("options", "cause"),
+    [
+        ({"threads": 100_000}, "threads=100000 is not from 1 to 256"),
+        ({"threads": "2"}, "threads='2' is not a number"),
+        ({"threads": 1.5}, "threads=1.5 is not a number"),
+        ({"threads": True}, "threads=True is not a number"),
+        ({"memory_budget": "100MB"}, "memory_budget='100MB' is not a number of bytes"),
+        ({"memory_budget": 1e8}, "is not a number of bytes"),
+        ({"memory_budget": 0}, "budget of 0 bytes"),
+        ({"device": None}, "no device None"),
+        ({"device": "phone"}, "no device 'phone'"),
+    ],
+)
+def test_options_that_make_no_sense_are_named(options, cause):
+    with pytest.raises((BadInput, Unsupported), match=cause):
+        msm.Engine(POINTS, **options)
+
+
+@pytest.mark.parametrize("options", [{"cancel": 3}, {"progress": 3}])
+def test_callbacks_that_cannot_be_called_are_named(options):
+    with msm.Engine(POINTS) as engine, pytest.raises(BadInput, match=next(iter(options))):
+        engine([1] * len(POINTS), **options)
     with pytest.raises(Unsupported):
         msm.Engine(POINTS, device="abacus")
 

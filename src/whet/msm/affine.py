@@ -12,7 +12,6 @@ from threading import Lock
 from typing import Protocol, Self
 
 from whet._native import msm as native
-from whet.errors import BadInput
 from whet.msm.validate import Limbs
 from whet.protocol import MemoryRow
 
@@ -38,8 +37,6 @@ class Affine:
     def __init__(self, backend: str = "auto", threads: int | None = None, windows: int = 0) -> None:
         if backend == "auto":
             backend = os.environ.get(OVERRIDE) or "auto"
-        if threads is not None and threads < 1:
-            raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
         self._native = native.AffineEngine(backend, threads or 0)
         self._windows = windows
 

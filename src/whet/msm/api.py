@@ -15,6 +15,7 @@ from whet.errors import BadInput, Unsupported
 from whet.msm.affine import Affine, Event, Progress
 from whet.msm.auto import measured_variant
 from whet.msm.budget import BudgetedSums, GivenPoints, RecordSource, limit, prepare_within
+from whet.msm.options import read_budget, read_device, read_threads, require_callbacks
 from whet.msm.point import Endian, Point
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
@@ -87,11 +88,8 @@ class Engine:
         memory_budget: int | None = None,
         fallback: bool = False,
     ) -> None:
-        where, _, adapter = device.partition(":")
-        if where not in ("auto", "cpu", "webgpu"):
-            raise Unsupported(f"msm has no device {device!r}", cure="devices: auto, cpu, webgpu, webgpu:<adapter>")
-        if threads is not None and threads < 1:
-            raise BadInput(f"threads={threads} is not a number of threads", cure="give 1 or more, or leave it out")
+        where, adapter = read_device(device)
+        threads, memory_budget = read_threads(threads), read_budget(memory_budget)
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
         if variant == "auto" and (where == "webgpu" or (threads is None and memory_budget is None)):
@@ -142,7 +140,8 @@ class Engine:
         ends this process with SIGBUS, as with every map: replace such files by renaming, never in place.
         """
         engine = cls.__new__(cls)
-        native = Affine.opened(Path(path), verify=verify, backend=backend, threads=threads)
+        memory_budget = read_budget(memory_budget)
+        native = Affine.opened(Path(path), verify=verify, backend=backend, threads=read_threads(threads))
         if memory_budget is not None:
             limit(native, memory_budget)
         engine._adopt(choose(f"affine:backend={backend}"), AffineSums(native), len(native))
@@ -259,6 +258,7 @@ class Engine:
         progress: Progress | None = None,
     ) -> Answer:
         """As `compute`, with the counters and stage times of the call."""
+        require_callbacks(cancel, progress)
         require_same_length(self._size if size is None else size, len(limbs))
         return self._open().compute(limbs, offset, cancel=cancel, progress=progress)
 

@@ -17,6 +17,7 @@ import numpy as np
 from whet._native import msm as native
 from whet.errors import BadInput, Cancelled, Unsupported
 from whet.msm.affine import Affine, Event, Progress
+from whet.msm.options import read_budget, read_threads
 from whet.msm.point import Endian
 from whet.msm.validate import Limbs, PointsLike, point_rows, read_points
 from whet.msm.variants import AffineSums, Answer
@@ -197,12 +198,12 @@ def prepare_within(
     """The variant over `source` within that many bytes. Only the fast engine can."""
     if variant.name != "affine":
         raise Unsupported(f"variant {variant} takes no memory budget", cure='use variant="affine", or no budget')
-    if memory_budget < 1:
-        raise BadInput(f"a memory budget of {memory_budget} bytes", cure="give a number of bytes above 0")
-    knobs = variant.knobs
+    if (budget_bytes := read_budget(memory_budget)) is None:
+        raise BadInput("no memory budget", cure="give memory_budget= in bytes")
+    threads, knobs = read_threads(threads), variant.knobs
     return BudgetedSums(
         source,
-        memory_budget,
+        budget_bytes,
         backend=str(knobs.get("backend", "auto")),
         threads=threads or int(knobs.get("threads", 0)) or None,
         windows=int(knobs.get("windows", 0)),

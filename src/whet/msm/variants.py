@@ -15,6 +15,7 @@ from typing import Protocol
 from whet._native import msm as native
 from whet.errors import Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
+from whet.msm.options import MAX_THREADS
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -154,7 +155,7 @@ TABLE: dict[str, Implementation] = {
             (
                 Knob("backend", "auto", choices=BACKENDS, help="kernel; auto takes the fastest of this CPU"),
                 Knob("windows", 0, minimum=0, maximum=64, help="number of windows; 0 is automatic"),
-                Knob("threads", 0, minimum=0, maximum=256, help="threads; 0 is one per core"),
+                Knob("threads", 0, minimum=0, maximum=MAX_THREADS, help="threads; 0 is one per core"),
             ),
         ),
         _affine,

@@ -1,0 +1,57 @@
+"""The options of an engine and of a call, checked before anything else happens."""
+
+from __future__ import annotations
+
+import operator
+from typing import Any
+
+from whet.errors import BadInput, Unsupported
+
+MAX_THREADS = 256
+DEVICES = ("auto", "cpu", "webgpu")
+
+
+def read_threads(threads: Any) -> int | None:
+    """How many threads were asked for; None leaves it to the variant."""
+    if threads is None:
+        return None
+    cure = f"give a whole number from 1 to {MAX_THREADS}, or leave it out"
+    count = _whole(threads, f"threads={threads!r} is not a number of threads", cure)
+    if not 1 <= count <= MAX_THREADS:
+        raise BadInput(f"threads={count} is not from 1 to {MAX_THREADS}", cure=cure)
+    return count
+
+
+def read_budget(memory_budget: Any) -> int | None:
+    """A budget in bytes; None where there is none."""
+    if memory_budget is None:
+        return None
+    cure = "give bytes above 0 as a whole number, such as 100_000_000"
+    size_bytes = _whole(memory_budget, f"memory_budget={memory_budget!r} is not a number of bytes", cure)
+    if size_bytes < 1:
+        raise BadInput(f"a memory budget of {size_bytes} bytes", cure=cure)
+    return size_bytes
+
+
+def read_device(device: Any) -> tuple[str, str]:
+    """auto, cpu or webgpu, and the part of an adapter's key behind the colon."""
+    where, _, adapter = device.partition(":") if isinstance(device, str) else ("", "", "")
+    if where not in DEVICES:
+        raise Unsupported(f"msm has no device {device!r}", cure=f"devices: {', '.join(DEVICES)}, webgpu:<adapter>")
+    return where, adapter
+
+
+def require_callbacks(cancel: Any, progress: Any) -> None:
+    if cancel is not None and not callable(getattr(cancel, "is_set", None)):
+        raise BadInput(f"cancel={cancel!r} has no is_set()", cure="give a threading.Event, or leave it out")
+    if progress is not None and not callable(progress):
+        raise BadInput(f"progress={progress!r} cannot be called", cure="give a function of the share done")
+
+
+def _whole(value: Any, cause: str, cure: str) -> int:
+    try:
+        if isinstance(value, bool):
+            raise TypeError
+        return operator.index(value)
+    except TypeError:
+        raise BadInput(cause, cure=cure) from None
