@@ -76,12 +76,16 @@ class BoundLayer {
         require(workers >= 1 && workers <= 1024, "workers must be 1 to 1024");
         require(isa >= 0 && isa <= 2 && isa_usable(static_cast<Isa>(isa)), "this CPU lacks the instruction set");
         layer_ = std::make_unique<Layer>(s, w, workers, static_cast<Isa>(isa));
+        for (std::size_t i = 0; i < 7; ++i) {
+            if (kept_in_lines(places[i]->type, static_cast<Isa>(isa))) matrices_[i] = nb::none();
+        }
     }
 
     // Returns the complaint of the core, or an empty text.
     std::string run(Floats x, Bytes k_cache, Bytes v_cache, int kv_type, std::size_t page_size, Integers table,
                     Integers lengths, Floats cosine, Floats sine, Floats gate, FloatsOut out, FloatsOut k_out,
-                    FloatsOut v_out, std::size_t wo_split, bool fc1_shared, bool spin, bool fused, bool timed) {
+                    FloatsOut v_out, std::size_t wo_split, bool fc1_shared, bool spin, bool fused, bool claimed,
+                    bool timed) {
         const Shape& s = layer_->shape();
         const std::size_t batch = lengths.size();
         require(batch >= 1 && batch <= max_batch, "batch must be 1 to 8");
@@ -115,7 +119,7 @@ class BoundLayer {
         step.k_out = k_out.data();
         step.v_out = v_out.data();
         nb::gil_scoped_release unlocked;
-        return layer_->run(step, {wo_split, fc1_shared, spin, fused}, timed);
+        return layer_->run(step, {wo_split, fc1_shared, spin, fused, claimed}, timed);
     }
 
     bool save_regions(const std::string& path, const std::string& launch) const {
@@ -173,7 +177,7 @@ void bind_decode(nb::module_& m) {
         .def("run", &BoundLayer::run, nb::kw_only(), nb::arg("x"), nb::arg("k_cache"), nb::arg("v_cache"),
              nb::arg("kv_type"), nb::arg("page_size"), nb::arg("table"), nb::arg("lengths"), nb::arg("cosine"),
              nb::arg("sine"), nb::arg("gate"), nb::arg("out"), nb::arg("k_out"), nb::arg("v_out"), nb::arg("wo_split"),
-             nb::arg("fc1_shared"), nb::arg("spin"), nb::arg("fused"), nb::arg("timed"))
+             nb::arg("fc1_shared"), nb::arg("spin"), nb::arg("fused"), nb::arg("claimed"), nb::arg("timed"))
         .def("save_regions", &BoundLayer::save_regions, nb::arg("path"), nb::arg("launch"))
         .def("region_ticks", &BoundLayer::region_ticks)
         .def("arrivals", &BoundLayer::arrivals)

@@ -50,7 +50,7 @@ WHET_INLINE void score(const AttentionScratch& s, std::size_t group, std::size_t
         F sum[together] = {};
         for (std::size_t d = 0; d < head_dim; d += lanes) {
             const F k = key(d);
-            for (std::size_t g = 0; g < heads; ++g) sum[g] = sum[g] + k * load(s.query + (g0 + g) * head_dim + d);
+            for (std::size_t g = 0; g < heads; ++g) sum[g] = fused(k, load(s.query + (g0 + g) * head_dim + d), sum[g]);
         }
         for (std::size_t g = 0; g < heads; ++g) s.weight[(g0 + g) * lanes + slot] = fold(sum[g]) * scale;
     }
@@ -63,7 +63,7 @@ WHET_INLINE void add_value(const AttentionScratch& s, std::size_t group, std::si
         const F v = value(d);
         for (std::size_t g = 0; g < group; ++g) {
             float* at = s.sum + g * head_dim + d;
-            store(at, load(at) + v * s.weight[g * lanes + slot]);
+            store(at, fused(v, all(s.weight[g * lanes + slot]), load(at)));
         }
     }
 }

@@ -16,7 +16,7 @@ constexpr std::size_t block_bytes = T == WeightType::f32    ? 64
                                                             : 8;
 
 // How many rows go together at batch 1: streams in flight against registers and ways of the first-level cache. fp4
-// reads scales beside its codes and looks both up, so it has room for fewer (8: 16.6, 6: 22.7 GB/s).
+// reads scales beside its codes and looks both up, so it has room for fewer.
 #if defined(__AVX512F__)
 template <WeightType T>
 constexpr std::size_t rows_alone = T == WeightType::fp4 ? 6 : 8;
@@ -24,16 +24,15 @@ constexpr std::size_t rows_alone = T == WeightType::fp4 ? 6 : 8;
 template <WeightType T>
 constexpr std::size_t rows_alone = 4;
 #endif
+constexpr std::size_t rows_in_batch = 4;
 // How far ahead of the loads each stream fetches. Without it int8 streams at 25 GB/s where 31 can be read.
-constexpr std::size_t ahead_bytes = 1024;
+template <WeightType T>
+constexpr std::size_t ahead_bytes = T == WeightType::fp4 ? 512 : 1024;
 constexpr std::size_t line_bytes = 64;
 
-// Turns a block of stored weights into lanes. `arranged` puts a block of x into the order of lanes in which weights
-// come, `restored` puts sums back: a lane keeps its columns, so the order of its sum is the same.
+// Turns a block of stored weights into lanes.
 template <WeightType T>
 struct Decoder {
-    WHET_INLINE static F arranged(F x) { return x; }
-    WHET_INLINE static F restored(F sum) { return sum; }
     WHET_INLINE F operator()(const std::uint8_t* row, const std::uint8_t*, std::size_t block) const {
         const std::uint8_t* at = row + block * block_bytes<T>;
         if constexpr (T == WeightType::f32) return load(reinterpret_cast<const float*>(at));
@@ -44,7 +43,7 @@ struct Decoder {
 
 #if defined(__AVX512F__)
 // e2m1 times e4m3 has six significant bits, so the product is exact and 256 scales times 16 codes fit in a table of
-// 16 KB: one permutation looks a block up, scaled. Four vector operations a block, two on each of the two ports.
+// 16 KB: one permutation looks a block up, scaled. 2.9 vector operations a block, shared by two ports.
 struct ScaledCodes {
     alignas(64) float value[256][lanes];
     ScaledCodes() {
@@ -62,26 +61,21 @@ inline const ScaledCodes& scaled_codes() {
     return codes;
 }
 
-// The eight bytes are broadcast, so even lanes see the first half and odd lanes the second; lane l shifts to code
-// l / 2 of its half. x is permuted once for all rows.
+// A line has eight blocks (lines.hpp): nibble j of dword l is column l of block j. A permutation looks at the lowest
+// four bits alone, so a block is one shift, and the first none.
 template <>
 struct Decoder<WeightType::fp4> {
     const ScaledCodes& codes = scaled_codes();
 
-    WHET_INLINE static F arranged(F x) {
-        const __m512i from = _mm512_setr_epi32(0, 8, 1, 9, 2, 10, 3, 11, 4, 12, 5, 13, 6, 14, 7, 15);
-        return reinterpret_cast<F>(_mm512_permutexvar_ps(from, reinterpret_cast<__m512>(x)));
+    WHET_INLINE static __m512i line(const std::uint8_t* row, std::size_t block) {
+        return _mm512_load_si512(row + block / line_blocks * line_bytes);
     }
-    WHET_INLINE static F restored(F sum) {
-        const __m512i from = _mm512_setr_epi32(0, 2, 4, 6, 8, 10, 12, 14, 1, 3, 5, 7, 9, 11, 13, 15);
-        return reinterpret_cast<F>(_mm512_permutexvar_ps(from, reinterpret_cast<__m512>(sum)));
+    WHET_INLINE F looked_up(__m512i code, std::uint8_t scale) const {
+        return reinterpret_cast<F>(_mm512_permutexvar_ps(code, _mm512_load_ps(codes.value[scale])));
     }
     WHET_INLINE F operator()(const std::uint8_t* row, const std::uint8_t* scales, std::size_t block) const {
-        const __m512i shift = _mm512_setr_epi32(0, 0, 4, 4, 8, 8, 12, 12, 16, 16, 20, 20, 24, 24, 28, 28);
-        long long packed;
-        std::memcpy(&packed, row + block * block_bytes<WeightType::fp4>, sizeof packed);
-        const __m512i code = _mm512_srlv_epi32(_mm512_set1_epi64(packed), shift);
-        return reinterpret_cast<F>(_mm512_permutexvar_ps(code, _mm512_load_ps(codes.value[scales[block]])));
+        const auto shift = static_cast<unsigned>(4 * (block % line_blocks));
+        return looked_up(_mm512_srl_epi32(line(row, block), _mm_cvtsi32_si128(static_cast<int>(shift))), scales[block]);
     }
 };
 #else
@@ -101,8 +95,6 @@ template <>
 struct Decoder<WeightType::fp4> {
     const float* table = scale_table().value;
 
-    WHET_INLINE static F arranged(F x) { return x; }
-    WHET_INLINE static F restored(F sum) { return sum; }
     WHET_INLINE F operator()(const std::uint8_t* row, const std::uint8_t* scales, std::size_t block) const {
         const std::size_t of = WHET_DECODE_PLANT(fp4_scale_of_first_block) ? 0 : block;
         return from_fp4(row + block * block_bytes<WeightType::fp4>) * table[scales[of]];
@@ -129,11 +121,20 @@ WHET_INLINE void in_order(F& sum) {
 #endif
 }
 
+#if defined(__AVX512F__)
+template <WeightType T>
+constexpr bool by_lines = T == WeightType::fp4;
+#else
+template <WeightType T>
+constexpr bool by_lines = false;
+#endif
+
 // Rows row, row + apart, ... (R of them) over blocks [first, last): lane l sums columns l, l + 16, ... ascending, then
 // the tree.
 template <WeightType T, std::size_t N, std::size_t R>
-WHET_INLINE void dot_rows(const Matrix& m, std::size_t row, std::size_t apart, std::size_t first, std::size_t last,
-                          const float* x, std::size_t x_stride, float* out, std::size_t out_stride, std::size_t batch) {
+__attribute__((noinline)) void dot_rows(const Matrix& m, std::size_t row, std::size_t apart, std::size_t first,
+                                        std::size_t last, const float* x, std::size_t x_stride, float* out,
+                                        std::size_t out_stride, std::size_t batch) {
     using Decode = Decoder<T>;
     constexpr std::size_t unrolled = line_bytes / block_bytes<T>;  // a line of each row, fetched ahead once
     const auto* data = static_cast<const std::uint8_t*>(m.data);
@@ -142,33 +143,59 @@ WHET_INLINE void dot_rows(const Matrix& m, std::size_t row, std::size_t apart, s
     std::size_t at[R];
     F sum[R][N];
     repeat<R>([&](auto r) WHET_BODY {
-        at[r] = (row + r * apart) * m.blocks() + first;
+        at[r] = (row + r * apart) * (by_lines<T> ? m.lines() * line_blocks : m.blocks()) + first;
         repeat<N>([&](auto n) WHET_BODY { sum[r][n] = F{}; });
     });
     const float* from = x + first * lanes;
     const auto one = [&](std::size_t block) WHET_BODY {
         F input[N];
-        repeat<N>([&](auto n) WHET_BODY { input[n] = Decode::arranged(load(from + n * x_stride + block * lanes)); });
+        repeat<N>([&](auto n) WHET_BODY { input[n] = load(from + n * x_stride + block * lanes); });
         repeat<R>([&](auto r) WHET_BODY {
             const F w = decode(data, scales, at[r] + block);
             repeat<N>([&](auto n) WHET_BODY {
-                sum[r][n] = sum[r][n] + w * input[n];
+                sum[r][n] = fused(w, input[n], sum[r][n]);
                 in_order(sum[r][n]);
             });
         });
     };
+    const auto some = [&](std::size_t blocks) WHET_BODY {
+        for (std::size_t block = 0; block < blocks; ++block) one(block);
+        from += blocks * lanes;
+        repeat<R>([&](auto r) WHET_BODY { at[r] += blocks; });
+    };
     std::size_t left = last - first;
+    if constexpr (by_lines<T>) {
+        const std::size_t before = (line_blocks - first % line_blocks) % line_blocks;
+        const std::size_t head = before < left ? before : left;
+        some(head);
+        left -= head;
+    }
     for (; left >= unrolled; left -= unrolled) {
-        repeat<unrolled>(one);
+        if constexpr (by_lines<T>) {
+#if defined(__AVX512F__)
+            repeat<R>([&](auto r) WHET_BODY {
+                const __m512i line = Decode::line(data, at[r]);
+                repeat<line_blocks>([&](auto j) WHET_BODY {
+                    const __m512i code = j == 0 ? line : _mm512_srli_epi32(line, 4 * j);
+                    const F w = decode.looked_up(code, scales[at[r] + j]);
+                    repeat<N>([&](auto n) WHET_BODY {
+                        sum[r][n] = fused(w, load(from + n * x_stride + j * lanes), sum[r][n]);
+                    });
+                });
+            });
+#endif
+        } else {
+            repeat<unrolled>(one);
+        }
         from += unrolled * lanes;
         repeat<R>([&](auto r) WHET_BODY {
-            __builtin_prefetch(data + at[r] * block_bytes<T> + ahead_bytes);
-            if constexpr (T == WeightType::fp4) __builtin_prefetch(scales + at[r] + ahead_bytes / block_bytes<T>);
+            __builtin_prefetch(data + at[r] * block_bytes<T> + ahead_bytes<T>);
+            if constexpr (T == WeightType::fp4) __builtin_prefetch(scales + at[r] + ahead_bytes<T> / block_bytes<T>);
             at[r] += unrolled;
             asm("" : "+r"(at[r]));  // else gcc keeps two pointers per row and moves them through vector registers
         });
     }
-    for (std::size_t block = 0; block < left; ++block) one(block);
+    some(left);
     repeat<R>([&](auto r) WHET_BODY {
         const std::size_t to = row + r * apart;
         float scale = m.global_scale;
@@ -177,56 +204,64 @@ WHET_INLINE void dot_rows(const Matrix& m, std::size_t row, std::size_t apart, s
             scale = static_cast<const float*>(m.scales)[of];
         }
         repeat<N>([&](auto n) WHET_BODY {
-            const float total = fold(Decode::restored(sum[r][n]));
+            const float total = fold(sum[r][n]);
             const bool scaled = T == WeightType::int8 || T == WeightType::fp4;
             if (n < batch) out[n * out_stride + to] = scaled ? total * scale : total;
         });
     });
 }
 
-// Rows go `together`, each from its own part of [begin, end), so that every part is one sequence of lines from its
-// first row to its last and the prefetcher never starts anew. `Passes` times N sequences: eight at once would need more
-// registers than there are (103 against 65 ms), and the second four find the rows in the cache.
+// `Passes` times N sequences: eight at once would need more registers than there are (103 against 65 ms), and the
+// second four find the rows in the cache.
 template <WeightType T, std::size_t N, std::size_t Passes = 1>
-void multiply_typed(const Matrix& m, std::size_t begin, std::size_t end, std::size_t first, std::size_t last,
-                    const float* x, std::size_t x_stride, float* out, std::size_t out_stride, std::size_t batch) {
-    constexpr std::size_t together = N == 1 ? rows_alone<T> : 4;
-    // Odd: at an even distance rows of 2 KB would all fall into the same sets of the cache (17.8 against 22.7 GB/s).
-    const std::size_t even = (end - begin) / together;
-    const std::size_t apart = even > 0 && even % 2 == 0 ? even - 1 : even;
-    const auto rows = [&]<std::size_t R>(std::size_t row) {
+void multiply_typed(const Matrix& m, const Part& part, std::size_t first, std::size_t last, const float* x,
+                    std::size_t x_stride, float* out, std::size_t out_stride, std::size_t batch) {
+    constexpr std::size_t together = N == 1 ? rows_alone<T> : rows_in_batch;
+    const auto rows = [&]<std::size_t R>(std::size_t row, std::size_t apart) {
         for (std::size_t pass = 0; pass < Passes; ++pass) {
             dot_rows<T, N, R>(m, row, apart, first, last, x + pass * N * x_stride, x_stride,
                               out + pass * N * out_stride, out_stride, batch - pass * N);
         }
     };
-    for (std::size_t row = begin; row < begin + apart; ++row) rows.template operator()<together>(row);
-    for (std::size_t row = begin + together * apart; row < end; ++row) rows.template operator()<1>(row);
+    const auto neighbours = [&](std::size_t row, std::size_t end) {
+        for (; row + together <= end; row += together) rows.template operator()<together>(row, 1);
+        for (; row < end; ++row) rows.template operator()<1>(row, 1);
+    };
+    if (part.streams == together) {
+        for (std::size_t row = part.row; row < part.row + part.rows; ++row) {
+            rows.template operator()<together>(row, part.apart);
+        }
+    } else {  // cut for a matrix of another type
+        for (std::size_t stream = 0; stream < part.streams; ++stream) {
+            const std::size_t row = part.row + stream * part.apart;
+            neighbours(row, row + part.rows);
+        }
+    }
+    if (!WHET_DECODE_PLANT(rest_of_rows_lost)) neighbours(part.rest.begin, part.rest.end);
 }
 
 template <WeightType T>
-void multiply_batch(std::size_t padded_batch, const Matrix& m, std::size_t begin, std::size_t end, std::size_t first,
-                    std::size_t last, const float* x, std::size_t x_stride, float* out, std::size_t out_stride,
-                    std::size_t batch) {
+void multiply_batch(std::size_t padded_batch, const Matrix& m, const Part& part, std::size_t first, std::size_t last,
+                    const float* x, std::size_t x_stride, float* out, std::size_t out_stride, std::size_t batch) {
     switch (padded_batch) {
         case 1:
-            return multiply_typed<T, 1>(m, begin, end, first, last, x, x_stride, out, out_stride, batch);
+            return multiply_typed<T, 1>(m, part, first, last, x, x_stride, out, out_stride, batch);
         case 2:
-            return multiply_typed<T, 2>(m, begin, end, first, last, x, x_stride, out, out_stride, batch);
+            return multiply_typed<T, 2>(m, part, first, last, x, x_stride, out, out_stride, batch);
         case 4:
-            return multiply_typed<T, 4>(m, begin, end, first, last, x, x_stride, out, out_stride, batch);
+            return multiply_typed<T, 4>(m, part, first, last, x, x_stride, out, out_stride, batch);
         default:
-            return multiply_typed<T, 4, 2>(m, begin, end, first, last, x, x_stride, out, out_stride, batch);
+            return multiply_typed<T, 4, 2>(m, part, first, last, x, x_stride, out, out_stride, batch);
     }
 }
 
-// out[b][row] = sum over the blocks of m[row][k] * x[b][k], for rows [begin, end) and every b below batch.
-inline void multiply(const Context& c, const Matrix& m, std::size_t begin, std::size_t end, std::size_t first,
-                     std::size_t last, const float* x, std::size_t x_stride, float* out, std::size_t out_stride) {
+// out[b][row] = sum over the blocks of m[row][k] * x[b][k], for the rows of the part and every b below batch.
+inline void multiply(const Context& c, const Matrix& m, const Part& part, std::size_t first, std::size_t last,
+                     const float* x, std::size_t x_stride, float* out, std::size_t out_stride) {
     if (WHET_DECODE_PLANT(dot_skips_last_block) && last - first > 1) --last;
     const std::size_t batch = c.step.batch;
     const auto run = [&](auto multiply_one) {
-        multiply_one(c.padded_batch, m, begin, end, first, last, x, x_stride, out, out_stride, batch);
+        multiply_one(c.padded_batch, m, part, first, last, x, x_stride, out, out_stride, batch);
     };
     switch (m.type) {
         case WeightType::f32:
@@ -238,6 +273,24 @@ inline void multiply(const Context& c, const Matrix& m, std::size_t begin, std::
         case WeightType::fp4:
             return run(multiply_batch<WeightType::fp4>);
     }
+}
+
+// How many rows of the matrix go together in this step.
+inline std::size_t rows_together(const Context& c, const Matrix& m) {
+    if (c.padded_batch > 1) return rows_in_batch;
+    return m.type == WeightType::fp4 ? rows_alone<WeightType::fp4> : rows_alone<WeightType::f32>;
+}
+
+// A unit of about this many bytes is 4 us of one core's reading: less than the 0.1 ms in which a barrier may put a
+// worker to sleep, and two hundred times what its claim costs.
+constexpr std::size_t unit_bytes = 65536;
+
+inline Plan plan_rows(const Context& c, const Matrix& m, Rows rows) {
+    constexpr std::size_t bytes[] = {block_bytes<WeightType::f32>, block_bytes<WeightType::bf16>,
+                                     block_bytes<WeightType::int8>, block_bytes<WeightType::fp4>};
+    const std::size_t together = rows_together(c, m);
+    const std::size_t step = unit_bytes / (together * m.blocks() * bytes[static_cast<std::size_t>(m.type)]);
+    return Plan(rows, together, 1, step > 1 ? step : 1);
 }
 
 }  // namespace

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <thread>
+#include <utility>
 
 #include "decode/attention.hpp"
 #include "decode/gemv.hpp"
@@ -17,15 +18,25 @@
 namespace whet::decode {
 namespace {
 
-struct Rows {
-    std::size_t begin, end;
-};
-
 // The rows of one worker: whole blocks of 16, as even as they come.
 Rows share(std::size_t rows, unsigned worker, unsigned workers) {
     const std::size_t blocks = (rows + lanes - 1) / lanes;
     const std::size_t end = blocks * (worker + 1) / workers * lanes;
     return {blocks * worker / workers * lanes, end < rows ? end : rows};
+}
+
+// Calls body(owner, unit) for units of this product until none is left: the worker's own first, then the others'.
+template <class Units, class Body>
+WHET_INLINE void each_unit(Context& c, Product product, unsigned worker, Units&& units_of, Body&& body) {
+    for (unsigned i = 0; i < c.workers; ++i) {
+        const unsigned owner = (worker + i) % c.workers;
+        Claims& claims = c.claims[static_cast<std::size_t>(product) * c.workers + owner];
+        std::size_t units = units_of(owner);
+        if (WHET_DECODE_PLANT(last_unit_unclaimed) && units > 0) --units;
+        if (WHET_DECODE_PLANT(share_of_next_worker_lost) && owner == 1) units = 0;
+        for (std::size_t unit = 0; claims.claim(units, i == 0, unit);) body(owner, unit);
+        if (!c.variant.claimed) return;
+    }
 }
 
 void arrive_and_wait(Context& c, std::atomic<std::uint32_t>& arrived) {
@@ -57,7 +68,7 @@ void normalise(const Context& c, const float* x, const float* weight, float* out
     std::memset(out + n, 0, (c.x_stride - n) * sizeof(float));
     for (std::size_t k = 0; k < c.x_stride; k += lanes) {
         const F v = load(out + k);
-        sum = sum + v * v;
+        sum = fused(v, v, sum);
     }
     const std::size_t divisor = WHET_DECODE_PLANT(norm_divides_by_padding) ? c.x_stride : n;
     const float mean = fold(sum) / static_cast<float>(divisor);
@@ -79,21 +90,28 @@ void project(Context& c, unsigned worker) {
         }
     }
     WHET_DECODE_REGION(region_project);
-    const auto rows_of = [&](const Matrix& m, std::size_t offset) {
-        const Rows rows = share(m.rows, worker, c.workers);
-        multiply(c, m, rows.begin, rows.end, 0, m.blocks(), normed, c.x_stride, c.qkv + offset, c.q_stride);
+    const auto rows_of = [&](Product product, const Matrix& m, std::size_t offset) {
+        const auto plan = [&](unsigned owner) { return plan_rows(c, m, share(m.rows, owner, c.workers)); };
+        const auto units = [&](unsigned owner) { return plan(owner).units(); };
+        each_unit(c, product, worker, units, [&](unsigned owner, std::size_t unit) {
+            multiply(c, m, plan(owner).part(unit), 0, m.blocks(), normed, c.x_stride, c.qkv + offset, c.q_stride);
+        });
     };
-    rows_of(c.weights.q, 0);
+    rows_of(Product::q, c.weights.q, 0);
     if (!shape.own_token) return;
-    rows_of(c.weights.k, shape.q_size());
-    rows_of(c.weights.v, shape.q_size() + shape.kv_size());
+    rows_of(Product::k, c.weights.k, shape.q_size());
+    rows_of(Product::v, c.weights.v, shape.q_size() + shape.kv_size());
 }
 
 void attend_all(Context& c, unsigned worker) {
     WHET_DECODE_REGION(region_attend);
     const std::size_t heads = c.shape.kv_heads;
     float* scratch = c.scratch + worker * c.scratch_stride;
-    for (std::size_t task = worker; task < c.step.batch * heads; task += c.workers) {
+    const std::size_t tasks = c.step.batch * heads;
+    const auto first_of = [&](unsigned owner) { return tasks * owner / c.workers; };
+    const auto units = [&](unsigned owner) { return first_of(owner + 1) - first_of(owner); };
+    each_unit(c, Product::attend, worker, units, [&](unsigned owner, std::size_t unit) {
+        const std::size_t task = first_of(owner) + unit;
         switch (c.step.kv) {
             case KvType::f32:
                 attend<KvType::f32>(c, task / heads, task % heads, scratch);
@@ -105,10 +123,10 @@ void attend_all(Context& c, unsigned worker) {
                 attend<KvType::e4m3>(c, task / heads, task % heads, scratch);
                 break;
         }
-    }
+    });
 }
 
-// The last worker to finish a slot adds the slots up from the first to the last, adds x, and normalises.
+// The last worker to finish rows adds the slots up from the first to the last, adds x, and normalises.
 void gather(Context& c) {
     const std::size_t n = c.shape.hidden;
     for (std::size_t b = 0; b < c.step.batch; ++b) {
@@ -124,34 +142,71 @@ void gather(Context& c) {
 
 // A slot is a range of K in its own row of `slots`. Columns of a border block that belong to the neighbour are zero in
 // the copy that the slot multiplies with, so a border needs no alignment in any type of weight.
+class Slot {
+  public:
+    Slot(Context& c, unsigned worker) : c_(c), masked_(c.scratch + worker * c.scratch_stride) {}
+
+    // Rows of slot s; true where they were the last of all slots.
+    bool multiply_rows(std::size_t s, const Part& part) {
+        if (s != made_) make(s);
+        float* slot = c_.slots + s * c_.step.batch * c_.shape.hidden;
+        if (!(WHET_DECODE_PLANT(wo_slot_lost) && s + 1 == c_.variant.wo_split)) {
+            multiply(c_, c_.weights.o, part, first_, last_, masked_, c_.shape.q_size(), slot, c_.shape.hidden);
+        }
+        const std::uint64_t all = c_.variant.wo_split * c_.shape.hidden;
+        return c_.wo_rows_done.fetch_add(part.count(), std::memory_order_acq_rel) + part.count() == all;
+    }
+
+  private:
+    void make(std::size_t s) {
+        const std::size_t columns = c_.shape.q_size();
+        const std::size_t split = c_.variant.wo_split;
+        const std::size_t begin = columns * s / split;
+        const std::size_t overlap = WHET_DECODE_PLANT(wo_split_overlaps) && s + 1 < split ? 1 : 0;
+        const std::size_t end = columns * (s + 1) / split + overlap;
+        first_ = begin / lanes;
+        last_ = (end + lanes - 1) / lanes;
+        for (std::size_t b = 0; b < c_.padded_batch; ++b) {
+            float* row = masked_ + b * columns;
+            std::memset(row + first_ * lanes, 0, (last_ - first_) * lanes * sizeof(float));
+            std::memcpy(row + begin, c_.attended + b * columns + begin, (end - begin) * sizeof(float));
+        }
+        made_ = s;
+    }
+
+    Context& c_;
+    float* masked_;
+    std::size_t made_ = SIZE_MAX, first_ = 0, last_ = 0;
+};
+
+// Claimed: every slot's rows are shared like those of any product. Fixed: a slot is the work of one worker.
 void project_out(Context& c, unsigned worker) {
-    const std::size_t columns = c.shape.q_size();
-    const std::size_t split = c.variant.wo_split;
-    float* masked = c.scratch + worker * c.scratch_stride;
-    for (std::size_t s = worker; s < split; s += c.workers) {
-        bool last_to_come = false;
-        {
-            WHET_DECODE_REGION(region_wo);
-            const std::size_t begin = columns * s / split;
-            const std::size_t overlap = WHET_DECODE_PLANT(wo_split_overlaps) && s + 1 < split ? 1 : 0;
-            const std::size_t end = columns * (s + 1) / split + overlap;
-            const std::size_t first = begin / lanes;
-            const std::size_t last = (end + lanes - 1) / lanes;
-            for (std::size_t b = 0; b < c.padded_batch; ++b) {
-                float* row = masked + b * columns;
-                std::memset(row + first * lanes, 0, (last - first) * lanes * sizeof(float));
-                std::memcpy(row + begin, c.attended + b * columns + begin, (end - begin) * sizeof(float));
+    if (!c.variant.claimed && worker >= c.variant.wo_split) return;
+    bool last_to_come = false;
+    {
+        WHET_DECODE_REGION(region_wo);
+        Slot slot(c, worker);
+        const Matrix& m = c.weights.o;
+        const auto plan = [&](Rows rows) { return plan_rows(c, m, rows); };
+        if (c.variant.claimed) {
+            const auto rows = [&](unsigned owner) { return plan(share(m.rows, owner, c.workers)); };
+            const auto units = [&](unsigned owner) { return rows(owner).units() * c.variant.wo_split; };
+            each_unit(c, Product::wo, worker, units, [&](unsigned owner, std::size_t unit) {
+                const Plan own = rows(owner);
+                if (slot.multiply_rows(unit / own.units(), own.part(unit % own.units()))) last_to_come = true;
+            });
+        } else {
+            const Plan all = plan({0, m.rows});
+            for (std::size_t s = worker; s < c.variant.wo_split; s += c.workers) {
+                for (std::size_t unit = 0; unit < all.units(); ++unit) {
+                    if (slot.multiply_rows(s, all.part(unit))) last_to_come = true;
+                }
             }
-            float* slot = c.slots + s * c.step.batch * c.shape.hidden;
-            if (!(WHET_DECODE_PLANT(wo_slot_lost) && s + 1 == split)) {
-                multiply(c, c.weights.o, 0, c.shape.hidden, first, last, masked, columns, slot, c.shape.hidden);
-            }
-            last_to_come = c.slots_done.fetch_add(1, std::memory_order_acq_rel) + 1 == split;
         }
-        if (last_to_come) {
-            WHET_DECODE_REGION(region_gather);
-            gather(c);
-        }
+    }
+    if (last_to_come) {
+        WHET_DECODE_REGION(region_gather);
+        gather(c);
     }
 }
 
@@ -160,42 +215,81 @@ float* fc1_rows(const Context& c, unsigned worker) {
     return c.fc1 + (c.variant.fc1_shared ? 0 : worker) * 3 * max_batch * c.h_stride;
 }
 
-void expand(Context& c, unsigned worker) {
-    WHET_DECODE_REGION(region_fc1);
-    const Rows all_rows{0, c.shape.intermediate};
-    Rows rows = c.variant.fc1_shared ? share(c.shape.intermediate, worker, c.workers) : all_rows;
-    if (WHET_DECODE_PLANT(fc1_last_rows_stale) && rows.end == all_rows.end) rows.end -= 1;
-    float* g = fc1_rows(c, worker);
+// h = silu(g) * u for `count` elements from `at`, which need not be whole blocks.
+void activate(const Context& c, float* g, std::size_t at, std::size_t count) {
     float* u = g + max_batch * c.h_stride;
     float* h = u + max_batch * c.h_stride;
-    const auto multiply_rows = [&](const Matrix& m, float* out) {
-        multiply(c, m, rows.begin, rows.end, 0, m.blocks(), c.normed, c.x_stride, out, c.h_stride);
+    if (WHET_DECODE_PLANT(silu_on_up)) std::swap(g, u);
+    const auto block = [&](const float* left_at, const float* right_at, float* to) {
+        const F left = load(left_at);
+        F product = (left * sigmoid(left)) * load(right_at);
+        if (c.shape.quantise) product = rounded_to_fp4(product);
+        store(to, product);
     };
-    multiply_rows(c.weights.gate, g);
-    multiply_rows(c.weights.up, u);
     for (std::size_t b = 0; b < c.step.batch; ++b) {
-        for (std::size_t k = rows.begin; k < rows.end; k += lanes) {
-            const std::size_t at = b * c.h_stride + k;
-            const F left = load((WHET_DECODE_PLANT(silu_on_up) ? u : g) + at);
-            const F right = load((WHET_DECODE_PLANT(silu_on_up) ? g : u) + at);
-            F product = (left * sigmoid(left)) * right;
-            if (c.shape.quantise) product = rounded_to_fp4(product);
-            store(h + at, product);
-        }
+        const std::size_t first = b * c.h_stride + at;
+        std::size_t done = 0;
+        for (; done + lanes <= count; done += lanes) block(g + first + done, u + first + done, h + first + done);
+        if (done == count) continue;
+        float part[3][lanes] = {};
+        const std::size_t size = (count - done) * sizeof(float);
+        std::memcpy(part[0], g + first + done, size);
+        std::memcpy(part[1], u + first + done, size);
+        block(part[0], part[1], part[2]);
+        std::memcpy(h + first + done, part[2], size);
     }
+}
+
+// Gate and up of the same rows go one after the other, so that whoever has both makes h of them.
+void expand(Context& c, unsigned worker) {
+    WHET_DECODE_REGION(region_fc1);
+    const Matrix& gate = c.weights.gate;
+    float* g = fc1_rows(c, worker);
+    const std::size_t whole = c.shape.quantise ? lanes : 1;  // a block is rounded by one worker
+    const auto plan = [&](Rows rows) {
+        if (WHET_DECODE_PLANT(fc1_last_rows_stale) && rows.count() > 0 && rows.end == gate.rows) rows.end -= 1;
+        return Plan(rows, rows_together(c, gate), whole, lanes);
+    };
+    const auto compute = [&](const Part& part) {
+        multiply(c, gate, part, 0, gate.blocks(), c.normed, c.x_stride, g, c.h_stride);
+        multiply(c, c.weights.up, part, 0, gate.blocks(), c.normed, c.x_stride, g + max_batch * c.h_stride, c.h_stride);
+        for (std::size_t stream = 0; stream < part.streams; ++stream) {
+            activate(c, g, part.row + stream * part.apart, part.rows);
+        }
+        activate(c, g, part.rest.begin, part.rest.count());
+    };
+    if (!c.variant.fc1_shared) {
+        const Plan all = plan({0, gate.rows});
+        for (std::size_t unit = 0; unit < all.units(); ++unit) compute(all.part(unit));
+        return;
+    }
+    const auto rows = [&](unsigned owner) { return plan(share(gate.rows, owner, c.workers)); };
+    const auto units = [&](unsigned owner) { return rows(owner).units(); };
+    each_unit(c, Product::fc1, worker, units,
+              [&](unsigned owner, std::size_t unit) { compute(rows(owner).part(unit)); });
 }
 
 void contract(Context& c, unsigned worker) {
     WHET_DECODE_REGION(region_fc2);
     const std::size_t n = c.shape.hidden;
-    const Rows rows = share(n, worker, c.workers);
+    const Matrix& down = c.weights.down;
     const float* h = fc1_rows(c, worker) + 2 * max_batch * c.h_stride;
-    multiply(c, c.weights.down, rows.begin, rows.end, 0, c.weights.down.blocks(), h, c.h_stride, c.step.out, n);
-    for (std::size_t b = 0; b < c.step.batch && !WHET_DECODE_PLANT(final_residual_missing); ++b) {
-        for (std::size_t k = rows.begin; k < rows.end; ++k) {
-            c.step.out[b * n + k] = c.step.out[b * n + k] + c.residual[b * n + k];
+    const auto add_residual = [&](std::size_t row, std::size_t count) {
+        for (std::size_t b = 0; b < c.step.batch && !WHET_DECODE_PLANT(final_residual_missing); ++b) {
+            float* out = c.step.out + b * n;
+            for (std::size_t k = row; k < row + count; ++k) out[k] = out[k] + c.residual[b * n + k];
         }
-    }
+    };
+    const auto plan = [&](unsigned owner) { return plan_rows(c, down, share(n, owner, c.workers)); };
+    const auto units = [&](unsigned owner) { return plan(owner).units(); };
+    each_unit(c, Product::fc2, worker, units, [&](unsigned owner, std::size_t unit) {
+        const Part part = plan(owner).part(unit);
+        multiply(c, down, part, 0, down.blocks(), h, c.h_stride, c.step.out, n);
+        for (std::size_t stream = 0; stream < part.streams; ++stream) {
+            add_residual(part.row + stream * part.apart, part.rows);
+        }
+        add_residual(part.rest.begin, part.rest.count());
+    });
 }
 
 }  // namespace

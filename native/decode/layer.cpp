@@ -23,7 +23,7 @@ Kernel kernel_for(Isa isa, bool timed) {
 
 bool isa_usable(Isa isa) {
 #if defined(WHET_DECODE_X86)
-    const bool avx2 = __builtin_cpu_supports("avx2") != 0;
+    const bool avx2 = __builtin_cpu_supports("avx2") != 0 && __builtin_cpu_supports("fma") != 0;
     const bool avx512 = __builtin_cpu_supports("avx512f") != 0 && __builtin_cpu_supports("avx512bw") != 0 &&
                         __builtin_cpu_supports("avx512dq") != 0 && __builtin_cpu_supports("avx512vl") != 0;
     if (isa == Isa::avx512) return avx512;
@@ -39,10 +39,18 @@ Isa best_isa() {
     return Isa::portable;
 }
 
+bool kept_in_lines(WeightType type, Isa isa) { return type == WeightType::fp4 && isa == Isa::avx512; }
+
 Layer::Layer(const Shape& shape, const Weights& weights, unsigned workers, Isa isa) : pool_(workers), isa_(isa) {
     context_.shape = shape;
     context_.weights = weights;
+    Weights& w = context_.weights;
+    for (Matrix* m : {&w.q, &w.k, &w.v, &w.o, &w.gate, &w.up, &w.down}) {
+        if (m->rows > 0 && kept_in_lines(m->type, isa)) lines_.push_back(in_lines(*m, pool_));
+    }
     context_.workers = pool_.workers();
+    claims_ = std::make_unique<Claims[]>(product_count * pool_.workers());
+    context_.claims = claims_.get();
     // About 0.1 ms: workers come to a barrier within that of each other, and a core that is given up has to be won
     // back.
     if (pool_.workers() <= graph::Pool::hardware_workers()) context_.spins_before_sleep = 2000;
@@ -81,6 +89,7 @@ void Layer::arrange(const Step& step, const Variant& variant) {
     Context& c = context_;
     const Shape& shape = c.shape;
     c.step = step;
+    const bool moved = c.variant.wo_split != variant.wo_split || c.variant.fc1_shared != variant.fc1_shared;
     c.variant = variant;
     c.padded_batch = step.batch <= 2 ? step.batch : step.batch <= 4 ? 4 : 8;
     c.x_stride = padded(shape.hidden);
@@ -90,11 +99,11 @@ void Layer::arrange(const Step& step, const Variant& variant) {
     const std::size_t attention = group * (2 * shape.head_dim + lanes + 2);
     // Workers write their scratch all the time: a cache line or more apart, and zero beyond the batch.
     c.scratch_stride = padded(std::max({max_batch * c.x_stride, max_batch * shape.q_size(), attention})) + lanes;
-    struct Part {
+    struct Stretch {
         float** at;
         std::size_t size;
     };
-    const Part parts[] = {
+    const Stretch parts[] = {
         {&c.qkv, max_batch * c.q_stride},
         {&c.attended, max_batch * shape.q_size()},
         {&c.slots, variant.wo_split * max_batch * shape.hidden},
@@ -104,16 +113,17 @@ void Layer::arrange(const Step& step, const Variant& variant) {
         {&c.scratch, c.workers * c.scratch_stride},
     };
     std::size_t total = 0;
-    for (const Part& part : parts) total += padded(part.size);
-    if (memory_.size() != total) memory_.assign(total, 0.0F);
+    for (const Stretch& part : parts) total += padded(part.size);
+    if (moved || memory_.size() != total) memory_.assign(total, 0.0F);  // padding is zero
     float* at = memory_.data();
-    for (const Part& part : parts) {
+    for (const Stretch& part : parts) {
         *part.at = at;
         at += padded(part.size);
     }
     if (WHET_DECODE_PLANT(counters_not_reset)) return;
     for (auto& arrived : c.arrived) arrived.store(0, std::memory_order_relaxed);
-    c.slots_done.store(0, std::memory_order_relaxed);
+    c.wo_rows_done.store(0, std::memory_order_relaxed);
+    for (std::size_t i = 0; i < product_count * c.workers; ++i) c.claims[i].reset();
 }
 
 std::string Layer::run(const Step& step, const Variant& variant, bool timed) {
@@ -152,7 +162,8 @@ std::vector<RegionTicks> Layer::region_ticks() const {
 std::vector<std::uint32_t> Layer::arrivals() const {
     std::vector<std::uint32_t> found;
     for (const auto& arrived : context_.arrived) found.push_back(arrived.load(std::memory_order_relaxed));
-    found.push_back(context_.slots_done.load(std::memory_order_relaxed));
+    const std::uint64_t rows = context_.wo_rows_done.load(std::memory_order_relaxed);
+    found.push_back(static_cast<std::uint32_t>(rows / context_.shape.hidden));
     return found;
 }
 

@@ -13,18 +13,21 @@
 #include <string>
 #include <vector>
 
+#include "decode/claims.hpp"
+#include "decode/lines.hpp"
 #include "graph/pool.hpp"
 
 namespace whet::decode {
 
 constexpr std::size_t lanes = 16;  // elements in a block; rows of weights and activations are padded to whole blocks
+constexpr std::size_t line_blocks = 8;  // of fp4, in 64 bytes
 constexpr std::size_t max_batch = 8;
 
 enum class WeightType : int { f32, bf16, int8, fp4 };
 enum class KvType : int { f32, bf16, e4m3 };
 
 // rows x cols in row-major blocks of 16: 64, 32, 16 or 8 bytes a block; padding is zero. scales: int8 one float per
-// row, fp4 one e4m3 byte per block (low nibble = even column). Not owned.
+// row, fp4 one e4m3 byte per block (low nibble = even column). Not owned. A Layer may keep fp4 in lines of its own.
 struct Matrix {
     WeightType type = WeightType::f32;
     std::size_t rows = 0;
@@ -34,6 +37,7 @@ struct Matrix {
     float global_scale = 1.0F;
 
     std::size_t blocks() const { return (cols + lanes - 1) / lanes; }
+    std::size_t lines() const { return (blocks() + line_blocks - 1) / line_blocks; }
 };
 
 struct Shape {
@@ -81,11 +85,14 @@ struct Variant {
     bool fc1_shared = true;    // false: every worker computes all of gate/up for itself, and one barrier goes away
     bool spin = false;         // barrier spins, else blocks
     bool fused = true;         // false: one parallel region per phase
+    bool claimed = true;       // a worker without rows takes over others'; false: fixed rows, one worker per W_O slot
 };
 
 enum class Isa : int { portable, avx2, avx512 };
 Isa best_isa();
 bool isa_usable(Isa isa);
+// Whether a Layer keeps a copy of such weights in another order; the given ones may then go once it is made.
+bool kept_in_lines(WeightType type, Isa isa);
 
 constexpr int phase_count = 5;  // project, attend, wo, fc1, fc2
 constexpr int barrier_count = phase_count - 1;
@@ -103,7 +110,8 @@ struct Context {
     float *qkv = nullptr, *attended = nullptr, *slots = nullptr, *residual = nullptr, *normed = nullptr, *fc1 = nullptr;
     float* scratch = nullptr;                                // one stretch of scratch_stride per worker
     std::atomic<std::uint32_t> arrived[barrier_count] = {};  // each worker adds one; zeroed before every launch
-    std::atomic<std::uint32_t> slots_done{0};                // W_O's own arrival counter; the last to come gathers
+    std::atomic<std::uint64_t> wo_rows_done{0};              // over all slots; the last to come gathers
+    Claims* claims = nullptr;                                // (product, worker)
     void* sheet = nullptr;                                   // regions::Sheet of the timed build
 };
 
@@ -145,6 +153,8 @@ class Layer {
     Isa isa_;
     Context context_;
     std::vector<float> memory_;
+    std::unique_ptr<Claims[]> claims_;
+    std::vector<Lines> lines_;  // of the matrices that are kept so
     std::shared_ptr<RegionSheet> sheet_;
     bool timed_ = false;  // the last run; under running_
     mutable std::mutex running_;

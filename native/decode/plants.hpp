@@ -8,6 +8,9 @@
     X(norm_divides_by_padding)    \
     X(norm_drops_weight)          \
     X(dot_skips_last_block)       \
+    X(rest_of_rows_lost)          \
+    X(last_unit_unclaimed)        \
+    X(share_of_next_worker_lost)  \
     X(int8_scale_of_next_row)     \
     X(fp4_nibbles_swapped)        \
     X(fp4_scale_of_first_block)   \

@@ -49,7 +49,7 @@ class Step(ctypes.Structure):
 
 
 class Variant(ctypes.Structure):
-    _fields_ = (("wo_split", Size), *((name, ctypes.c_bool) for name in ("fc1_shared", "spin", "fused")))
+    _fields_ = (("wo_split", Size), *((name, ctypes.c_bool) for name in ("fc1_shared", "spin", "fused", "claimed")))
 
 
 @cache
@@ -96,7 +96,7 @@ def run(trial, number, *, wo_split, workers=2):
         *map(_at, (out, own[0], own[1])),
     )
     arrivals = (ctypes.c_uint32 * 5)()
-    variant = Variant(wo_split, True, False, True)
+    variant = Variant(wo_split, True, False, True, True)
     native.whet_decode_plant(number)
     try:
         given = map(ctypes.byref, (shape, weights, step, variant))

@@ -42,6 +42,7 @@ KNOBS = (
     Knob("wo_split", 1, minimum=1, maximum=1024, help="W_O over K in this many slots"),
     Knob("fc1", "shared", choices=("shared", "recomputed"), help="gate/up once for all, or once per worker"),
     Knob("barrier", "block", choices=("block", "spin"), help="how a worker waits for the others"),
+    Knob("rows", "claimed", choices=("claimed", "fixed"), help="take over others' rows, or to each its own"),
     Knob("workers", 0, minimum=0, maximum=1024, help="0 is one per core"),
     Knob("timing", False, help="record regions inside the kernel"),
 )
@@ -126,6 +127,7 @@ class DecodeEngine(Engine):
             fc1=str(knobs.get("fc1", "shared")),
             barrier=str(knobs.get("barrier", "block")),
             launch="phased" if variant.name == "phased" else "fused",
+            rows=str(knobs.get("rows", "claimed")),
         )
         state.layer.step(
             inputs["x"],

@@ -1,8 +1,9 @@
 """The layer in the kernel's own order of operations, in numpy float32: every bit of a step must agree with it.
 
 The order, once for every instruction set: a dot product has 16 lanes, lane l sums columns l, l+16, ... ascending, each
-product rounded before it is added; then lane i takes lane i+8, i+4, i+2, i+1. `wo_split` cuts K at K*s//split; a slot
-sums its own columns, and slots are added from the first to the last. Attention takes 16 tokens at a time.
+product and its addition rounded once together; then lane i takes lane i+8, i+4, i+2, i+1. `wo_split` cuts K at
+K*s//split; a slot sums its own columns, and slots are added from the first to the last. Attention takes 16 tokens at a
+time and adds their values one token after the other, fused like the dot products.
 """
 
 from __future__ import annotations
@@ -21,6 +22,23 @@ Floats = npt.NDArray[np.float32]
 f32 = np.float32
 
 
+def fused(a: Any, b: Any, c: Any) -> Any:
+    """a * b + c of float32, rounded once: the product is exact in float64, and the sum is rounded to odd there.
+
+    Of the two neighbours of an inexact sum the one with the odd last bit is taken, which lies on no border between two
+    float32, so that rounding it again goes where rounding the exact sum would (it has 5 bits more than twice 24).
+    """
+    product = np.multiply(a, b, dtype=np.float64)
+    addend = np.asarray(c, np.float64)
+    total = product + addend
+    kept = total - product
+    lost = (product - (total - kept)) + (addend - kept)
+    bits = total.view(np.int64)
+    towards = np.where((lost > 0) == (total > 0), 1, -1)
+    nudged = np.isfinite(total) & (lost != 0) & (bits % 2 == 0)
+    return np.where(nudged, bits + towards, bits).view(np.float64).astype(f32)
+
+
 def fold(v: Any) -> Any:
     for half in (8, 4, 2, 1):
         v = v[..., :half] + v[..., half : 2 * half]
@@ -29,10 +47,9 @@ def fold(v: Any) -> Any:
 
 def dot(a: Any, b: Any) -> Any:
     """Sum over the last axis of a * b (padded to 16s) in the fixed order."""
-    products = a * b
-    lanes = np.zeros((*products.shape[:-1], 16), f32)
-    for start in range(0, products.shape[-1], 16):
-        lanes = lanes + products[..., start : start + 16]
+    lanes = np.zeros((*np.broadcast_shapes(a.shape, b.shape)[:-1], 16), f32)
+    for start in range(0, a.shape[-1], 16):
+        lanes = fused(a[..., start : start + 16], b[..., start : start + 16], lanes)
     return fold(lanes)
 
 
@@ -92,7 +109,7 @@ def attention(q: Floats, k: Floats, v: Floats) -> Floats:
         if keep != 1:
             out = out * keep
         for weight, row in zip(p, v[start : start + 16], strict=False):
-            out = out + row * weight
+            out = fused(row, weight, out)
     return np.zeros(dim, f32) if total == 0 else out / total
 
 

@@ -28,16 +28,19 @@ NO_FLOATS: Floats = np.zeros(0, np.float32)
 class Schedule:
     """How a step is computed. Only `wo_split` changes the bits of the answer, because it changes an order of sums.
 
-    wo_split   W_O over K in this many exclusive slots. One slot is the work of one worker.
+    wo_split   W_O over K in this many exclusive slots.
     fc1        `shared`: every worker does its rows, then a barrier. `recomputed`: every worker does all rows.
     barrier    `block` or `spin`; spinning needs a core for every worker.
     launch     `fused`: one launch with barriers. `phased`: one launch per phase.
+    rows       `claimed`: a worker that has done its rows takes over others'. `fixed`: to each its own, and one worker
+               per slot of W_O.
     """
 
     wo_split: int = 1
     fc1: str = "shared"
     barrier: str = "block"
     launch: str = "fused"
+    rows: str = "claimed"
 
     def __post_init__(self) -> None:
         if isinstance(self.wo_split, bool) or not isinstance(self.wo_split, int) or self.wo_split < 1:
@@ -46,12 +49,14 @@ class Schedule:
             ("fc1", ("shared", "recomputed")),
             ("barrier", ("block", "spin")),
             ("launch", ("fused", "phased")),
+            ("rows", ("claimed", "fixed")),
         ):
             if getattr(self, name) not in allowed:
                 raise BadInput(f"{name} is {getattr(self, name)!r}", cure=f"one of: {', '.join(allowed)}")
 
     def __str__(self) -> str:
-        return f"wo_split={self.wo_split},fc1={self.fc1},barrier={self.barrier},launch={self.launch}"
+        knobs = ("wo_split", "fc1", "barrier", "launch", "rows")
+        return ",".join(f"{name}={getattr(self, name)}" for name in knobs)
 
 
 class StepResult(NamedTuple):
@@ -89,20 +94,23 @@ class Layer:
             raise BadInput(f"there is no instruction set {isa!r}", cure=f"one of: {', '.join(ISAS)}")
         if not native.isa_usable(ISAS.index(self.isa)):
             raise Unsupported(f"this CPU has no {self.isa}", cure="leave isa out: the best one is chosen")
-        self.matrices = {name: _matrix(name, weights, size, weight_type) for name, size in shape.matrices().items()}
+        matrices = {name: _matrix(name, weights, size, weight_type) for name, size in shape.matrices().items()}
         self.norms = {name: _norm(name, weights, shape) for name in (NORM_ATTENTION, NORM_MLP)}
-        self.gpu = None if device == "cpu" else self._on_gpu(device)
+        # What one step streams from memory, apart from the cache.
+        self.weight_bytes = sum(matrix.size_bytes for matrix in matrices.values())
+        self.gpu = None if device == "cpu" else self._on_gpu(device, matrices)
         if self.gpu is None:
-            self._native = self._on_cpu()
+            # Keeps the arrays it reads; 4-bit weights it may copy into another order, so they are not kept here.
+            self._native = self._on_cpu(matrices)
 
-    def _on_gpu(self, device: str | Device) -> WebGpuLayer:
+    def _on_gpu(self, device: str | Device, matrices: dict[str, StoredMatrix]) -> WebGpuLayer:
         from whet.decode.webgpu.layer import WebGpuLayer
 
         if isinstance(device, str) and device.partition(":")[0] != "webgpu":
             raise BadInput(f"there is no device {device!r}", cure="one of: cpu, webgpu, webgpu:<adapter>")
-        return WebGpuLayer(self.shape, self.matrices, self.norms, device)
+        return WebGpuLayer(self.shape, matrices, self.norms, device)
 
-    def _on_cpu(self) -> Any:
+    def _on_cpu(self, matrices: dict[str, StoredMatrix]) -> Any:
         packed = [
             native.PackedMatrix(
                 type=WEIGHT_TYPES.index(m.kind),
@@ -112,7 +120,7 @@ class Layer:
                 scales=m.scales,
                 global_scale=m.global_scale,
             )
-            if (m := self.matrices.get(name)) is not None
+            if (m := matrices.get(name)) is not None
             else None
             for name in MATRIX_ORDER
         ]
@@ -131,11 +139,6 @@ class Layer:
         from whet.decode.files import read_layer
 
         return cls(shape, read_layer(path, index, shape), **options)
-
-    @property
-    def weight_bytes(self) -> int:
-        """What one step streams from memory, apart from the cache."""
-        return sum(matrix.size_bytes for matrix in self.matrices.values())
 
     def step(
         self,
@@ -190,6 +193,7 @@ class Layer:
             fc1_shared=schedule.fc1 == "shared",
             spin=schedule.barrier == "spin",
             fused=schedule.launch == "fused",
+            claimed=schedule.rows == "claimed",
             timed=timed,
         )
         if complaint:
