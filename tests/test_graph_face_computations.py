@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from whet.graph import Graph, workloads
+from whet.graph.answers import ATTENTION_TOLERANCE, attention_by_numpy
 from whet.graph.batch import Batch
 from whet.graph.bodies import kernel
 from whet.graph.computations import (
@@ -22,19 +23,6 @@ from whet.graph.computations import (
 from whet.graph.errors import TaskFailed
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.workloads import attention
-
-
-def attention_by_numpy(inputs, context: int) -> np.ndarray:
-    """Plain softmax over the gathered context, in double precision."""
-    query, keys, values = (from_bfloat16(inputs[name]).astype(np.float64) for name in ("query", "keys", "values"))
-    answer = []
-    for sequence, blocks in enumerate(inputs["table"]):
-        k = keys[blocks].reshape(-1, keys.shape[-1])[:context]
-        v = values[blocks].reshape(-1, values.shape[-1])[:context]
-        scores = query[sequence] @ k.T
-        weights = np.exp(scores - scores.max(axis=1, keepdims=True))
-        answer.append(weights @ v / weights.sum(axis=1, keepdims=True))
-    return np.array(answer)
 
 
 def mixed_by_python(work, seed: int) -> np.ndarray:
@@ -55,10 +43,6 @@ def mixed_by_python(work, seed: int) -> np.ndarray:
     return np.array(cells, np.uint64)
 
 
-# The probabilities are rounded to bfloat16 (8 bits): that is the whole error to expect.
-TOLERANCE = 2e-3
-
-
 @pytest.mark.parametrize("policy", POLICIES)
 @pytest.mark.parametrize("name", ["pa:CaseSmall1", "pa:Case4"])
 def test_paged_attention_gives_the_attention_answer(policy, name):
@@ -66,7 +50,7 @@ def test_paged_attention_gives_the_attention_answer(policy, name):
     with Runtime(policy=policy, workers=2) as rt:
         done.batch.submit(rt)
     np.testing.assert_allclose(
-        done.answer, attention_by_numpy(done.inputs, done.batch.work.parameters["context"]), atol=TOLERANCE
+        done.answer, attention_by_numpy(done.inputs, done.batch.work.parameters["context"]), atol=ATTENTION_TOLERANCE
     )
 
 
@@ -79,7 +63,7 @@ def test_manual_edges_give_the_same_answer(policy, unroll):
     done = paged_attention(work, seed=9)
     with Runtime(policy=policy, workers=2) as rt:
         done.batch.submit(rt)
-    np.testing.assert_allclose(done.answer, attention_by_numpy(done.inputs, sizes.context), atol=TOLERANCE)
+    np.testing.assert_allclose(done.answer, attention_by_numpy(done.inputs, sizes.context), atol=ATTENTION_TOLERANCE)
 
 
 @pytest.mark.parametrize("policy", POLICIES)
@@ -93,7 +77,7 @@ def test_tight_heap_never_overwrites_live_buffers(policy, tried):
             done.answer.fill(np.nan)
             done.batch.submit(rt)
             rt.wait()
-            np.testing.assert_allclose(done.answer, want, atol=TOLERANCE)
+            np.testing.assert_allclose(done.answer, want, atol=ATTENTION_TOLERANCE)
         peaks = rt.peaks()
         assert peaks["heap_bytes"].blocked > 0, "the heap was never full: the test does not press on it"
         assert peaks["heap_bytes"].peak <= 128 << 10
@@ -192,7 +176,7 @@ def test_inputs_are_never_written():
     )
     with Runtime(workers=2) as rt:
         batch.submit(rt)
-    np.testing.assert_allclose(out, want, atol=TOLERANCE)
+    np.testing.assert_allclose(out, want, atol=ATTENTION_TOLERANCE)
 
 
 def _write_protect(array: np.ndarray) -> None:

@@ -41,8 +41,25 @@ def test_all_graph_examples_are_listed():
 def test_graph_run_checks_every_task(policy, capsys):
     assert invoke(["graph", "run", "wavefront", "--size", "side=20", "--policy", policy, "--json"]) == 0
     answer = json.loads(capsys.readouterr().out)
-    assert (answer["tasks"], answer["edges"], answer["checked"]) == (400, 760, 400)
+    assert (answer["tasks"], answer["edges"], answer["check"]) == (400, 760, "every number right")
     assert {row["ring"] for row in answer["rings"]} == {"window", "heap_bytes", "tensormap_capacity"}
+
+
+@pytest.mark.parametrize("workload", [["pa:CaseSmall1"], ["cholesky", "--size", "tiles=4", "--size", "tile=8"]])
+def test_graph_run_computes_for_real(workload, capsys):
+    assert invoke(["graph", "run", *workload, "--bodies", "real", "--json"]) == 0
+    answer = json.loads(capsys.readouterr().out)
+    assert answer["bodies"] == "real" and "of numpy's answer" in answer["check"]
+
+
+def test_graph_run_catches_a_wrong_answer(monkeypatch):
+    from whet.errors import OracleMismatch
+    from whet.graph import answers
+
+    right = answers.attention_by_numpy
+    monkeypatch.setattr(answers, "attention_by_numpy", lambda inputs, context: right(inputs, context) + 0.01)
+    with pytest.raises(OracleMismatch, match="away from numpy's"):
+        invoke(["graph", "run", "pa:CaseSmall1", "--bodies", "real"])
 
 
 def test_graph_run_catches_a_wrong_number(monkeypatch):
@@ -53,6 +70,15 @@ def test_graph_run_catches_a_wrong_number(monkeypatch):
     monkeypatch.setattr("whet.cli.graph_run.mixed_in_order", lambda work, seed: right(work, seed) ^ 1)
     with pytest.raises(OracleMismatch, match="20 of 20"):
         invoke(["graph", "run", "chain", "--size", "tasks=20"])
+
+
+def test_graph_trace_keeps_phases_as_regions(tmp_path, capsys):
+    kept = tmp_path / "phases.npz"
+    words = ["graph", "trace", "pa:CaseSmall1", "--workers", "2", "--out", str(tmp_path / "t.json")]
+    assert invoke([*words, "--regions", str(kept)]) == 0
+    capsys.readouterr()
+    assert invoke(["regions", "show", str(kept)]) == 0
+    assert "body" in capsys.readouterr().out
 
 
 def test_graph_trace_writes_what_perfetto_opens(tmp_path, capsys):
@@ -83,6 +109,7 @@ def test_graph_bench_is_json_with_every_contender(capsys):
     "arguments",
     [
         ["graph", "run", "nothing"],
+        ["graph", "run", "pa:Case4", "--bodies", "real", "--edges", "given"],
         ["graph", "run", "chain", "--size", "tasks"],
         ["graph", "run", "chain", "--size", "side=3"],
         ["graph", "run", "chain", "--size", "tasks=0"],

@@ -49,13 +49,21 @@ policy = click.option("--policy", type=POLICY, default="hybrid", show_default=Tr
 @click.option("--window", type=int, default=65536, show_default=True, help="Tasks in flight, a power of two.")
 @click.option("--heap", "heap_bytes", type=int, default=256 << 20, show_default=True, help="Bytes of the output heap.")
 @click.option("--edges", type=click.Choice(("inferred", "given")), default="inferred", show_default=True)
-@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the numbers that are mixed.")
+@click.option(
+    "--bodies",
+    type=click.Choice(("mixing", "real")),
+    default="mixing",
+    show_default=True,
+    help="What the tasks do; real ones are those of pa, bgemm and cholesky.",
+)
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Of the numbers that go in.")
 @options.as_json
 def run(**given: Any) -> None:
     """Run WORKLOAD once and check it: every task exactly once, after its producers.
 
-    Each task leaves a number that depends on those of its producers; a second, sequential run gives the numbers to
-    compare with. `pa` workloads small enough are computed for real as well. `whet graph run list` names the workloads.
+    With mixing bodies each task leaves a number that depends on those of its producers; a second, sequential run gives
+    the numbers to compare with. With real ones attention, products and Cholesky factors are computed and compared with
+    numpy and LAPACK. `whet graph run list` names the workloads.
     """
     from whet.cli.graph_run import run_checked
 
@@ -83,6 +91,7 @@ def bench(**given: Any) -> None:
 @policy
 @click.option("--out", "path", type=FILE, default=Path("graph-trace.json"), show_default=True, metavar="FILE")
 @click.option("--dot", "dot_path", type=FILE, metavar="FILE", help="Write the edges found as DOT.")
+@click.option("--regions", "regions_path", type=FILE, metavar="FILE.npz", help="Keep the threads' phases as regions.")
 @click.option("--body-ns", type=click.IntRange(0, 10**9), default=2000, show_default=True, help="Length of each body.")
 @options.as_json
 def trace(**given: Any) -> None:

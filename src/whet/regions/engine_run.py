@@ -34,7 +34,8 @@ def capture_engine(
             if timing is None or not timing.regions_ns:
                 raise Unsupported(
                     f"engine {engine.name}, variant {variant} reports no regions",
-                    cure="fill Timing.regions_ns in Engine.timing, or capture a script that uses regions.record",
+                    cure="fill Timing.regions_ns in Engine.timing, or capture a script that uses regions.record; "
+                    "for engine graph: whet graph trace WORKLOAD --regions FILE.npz",
                 )
             if index:
                 stages.append(dict(timing.regions_ns))
