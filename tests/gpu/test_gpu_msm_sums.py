@@ -13,6 +13,7 @@ from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run
 
 from whet.msm import inputs as make
 from whet.msm.point import R
+from whet.msm.webgpu.geometry import MIN_TASK_ADDITIONS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.plan import build
@@ -34,6 +35,11 @@ def test_sizes(shared_device, choice, tried):
         plan = build(n, choice)
         assert (work["accumulated"] + work["combined"], work["single"]) == additions(subject, plan.geometry.window_bits)
         assert work["rounds"] > 0 or n < 4
+        # A round to begin, one per addition of the longest task, and none more: not even for a task that begins with
+        # the last point of a bucket.
+        total = work["accumulated"] + work["combined"]
+        tasks = min(plan.geometry.max_tasks, -(-total // MIN_TASK_ADDITIONS))
+        assert work["rounds"] <= -(-total // max(tasks, 1)) + 1
     tried("sums on a GPU", 9)
 
 

@@ -2,8 +2,8 @@
 
 The denominator of each pair is chosen before the product is formed: dx, else 2y, else one. So no pair can make the
 product zero, and one awkward pair costs its batch nothing. Infinity is (0, 0); no point of the curve has y = 0.
-The multiplications of an addition run through one call site in a loop: every compiler inlines the multiply, and sixteen
-copies of it take seconds.
+Every compiler inlines the multiply, so each call costs time to compile: an addition has six, and loops around it have
+one body.
 """
 
 from __future__ import annotations
@@ -51,28 +51,15 @@ fn {name}(l: Pt, r: Pt, pair: Pair, {arguments}) -> Pt {{
     if (pair.kind == CANCEL) {{ return INFINITY; }}
     if (pair.kind == KEEP_LEFT) {{ return l; }}
     if (pair.kind == KEEP_RIGHT) {{ return r; }}
+    {inverse}
     var slope = fe_sub(r.y, l.y);
-    var sum = INFINITY;
-    {start}
-    for (var step = {first}u; step < 6u; step++) {{
-        {shared_in}
-        if (step == 2u) {{
-            if (pair.kind != DOUBLE) {{ continue; }}
-            a = l.x; b = l.x;
-        }}
-        if (step == 3u) {{ a = slope; b = inverse; }}
-        if (step == 4u) {{ a = slope; b = slope; }}
-        if (step == 5u) {{ a = slope; b = fe_sub(l.x, sum.x); }}
-        let m = fe_mul(a, b);
-        switch step {{
-            {shared_out}
-            case 2u: {{ slope = fe_add(fe_add(m, m), m); }}
-            case 3u: {{ slope = m; }}
-            case 4u: {{ sum.x = fe_sub(fe_sub(m, l.x), r.x); }}
-            default: {{ sum.y = fe_sub(m, l.y); }}
-        }}
+    if (pair.kind == DOUBLE) {{
+        let m = fe_mul(l.x, l.x);
+        slope = fe_add(fe_add(m, m), m);
     }}
-    return sum;
+    slope = fe_mul(slope, inverse);
+    let x = fe_sub(fe_sub(fe_mul(slope, slope), l.x), r.x);
+    return Pt(x, fe_sub(fe_mul(slope, fe_sub(l.x, x)), l.y));
 }}
 """
 
@@ -80,20 +67,14 @@ JOIN = _JOIN.format(
     comment="// l + r, given the inverse of the pair's denominator. Three multiplications; a doubling has one more.",
     name="join",
     arguments="inverse: Fe",
-    start="var a = l.x; var b = l.x;",
-    first=2,
-    shared_in="",
-    shared_out="",
+    inverse="",
 )
 PEEL = _JOIN.format(
     comment="// l + r, given the inverse of the batch's product up to and with this pair (`running`) and the product\n"
     "// before it. Leaves in `running` the inverse for the pair before. Two multiplications more than `join`.",
     name="peel",
     arguments="prefix: Fe, running: ptr<function, Fe>",
-    start="var inverse = FE_ZERO; var a = *running; var b = prefix;",
-    first=0,
-    shared_in="if (step == 1u) { a = *running; b = pair.denominator; }",
-    shared_out="case 0u: { inverse = m; } case 1u: { *running = m; }",
+    inverse="let inverse = fe_mul(*running, prefix);\n    *running = fe_mul(*running, pair.denominator);",
 )
 
 

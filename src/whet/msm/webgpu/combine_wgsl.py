@@ -49,32 +49,48 @@ const RADIX = {COMBINE_RADIX}u;
     if (!any) {{ return; }}
     var added = 0u;
     var inverted = 0u;
-    for (var j = 1u; j < RADIX; j++) {{
+    var j = 1u;
+    loop {{
         let reach = j * params.stride;
         var product = FE_ONE;
-        var going = 0u;
-        for (var k = 0u; k < RADIX; k++) {{
+        var going = false;
+        var k = 0u;
+        loop {{
             let chain = chains[k];
-            if (chain.rank + reach >= chain.pieces) {{ continue; }}
-            going++;
-            let task = id.x * RADIX + k;
-            let pair = pair_of(partials[tail_place(task)], partials[piece_place(task, chain, chain.rank + reach)]);
-            prefixes[k] = product;
-            if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
+            if (chain.rank + reach < chain.pieces) {{
+                going = true;
+                let task = id.x * RADIX + k;
+                let other = partials[piece_place(task, chain, chain.rank + reach)];
+                prefixes[k] = product;
+                product = fe_mul(product, pair_of(partials[tail_place(task)], other).denominator);
+            }}
+            continuing {{
+                k++;
+                break if k == RADIX;
+            }}
         }}
-        if (going == 0u) {{ break; }}
-        var running = fe_inv(product);
-        inverted++;
-        for (var k = RADIX; k > 0u;) {{
-            k--;
-            let chain = chains[k];
-            if (chain.rank + reach >= chain.pieces) {{ continue; }}
-            let task = id.x * RADIX + k;
-            let l = partials[tail_place(task)];
-            let r = partials[piece_place(task, chain, chain.rank + reach)];
-            let pair = pair_of(l, r);
-            partials[tail_place(task)] = peel(l, r, pair, prefixes[k], &running);
-            added += u32(pair.kind <= DOUBLE);
+        if (going) {{
+            var running = fe_inv(product);
+            inverted++;
+            loop {{
+                k--;
+                let chain = chains[k];
+                if (chain.rank + reach < chain.pieces) {{
+                    let task = id.x * RADIX + k;
+                    let l = partials[tail_place(task)];
+                    let r = partials[piece_place(task, chain, chain.rank + reach)];
+                    let pair = pair_of(l, r);
+                    partials[tail_place(task)] = peel(l, r, pair, prefixes[k], &running);
+                    added += u32(pair.kind <= DOUBLE);
+                }}
+                continuing {{
+                    break if k == 0u;
+                }}
+            }}
+        }}
+        continuing {{
+            j++;
+            break if !going || j == RADIX;
         }}
     }}
     atomicAdd(&tally[COUNT_COMBINED], added);

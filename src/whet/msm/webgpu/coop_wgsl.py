@@ -18,18 +18,18 @@ fn inverse_of(denominator: Fe, lane: u32, lonely: bool) -> Fe {
     if (lonely) { return FE_ONE; }
     return fe_inv(denominator);
 }
-fn anyone(going: u32, lane: u32) -> bool { return going == 1u; }
+fn anyone(going: bool, lane: u32) -> bool { return going; }
 """
 
 VOTE = """
 var<workgroup> votes: atomic<u32>;
 var<workgroup> outcome: u32;
 // Whether any thread of the workgroup still has work, the same answer for all of them.
-fn anyone(going: u32, lane: u32) -> bool {
+fn anyone(going: bool, lane: u32) -> bool {
     workgroupBarrier();
     if (lane == 0u) { atomicStore(&votes, 0u); }
     workgroupBarrier();
-    if (going == 1u) { atomicStore(&votes, 1u); }
+    if (going) { atomicStore(&votes, 1u); }
     workgroupBarrier();
     if (lane == 0u) { outcome = atomicLoad(&votes); }
     return workgroupUniformLoad(&outcome) == 1u;
@@ -122,14 +122,14 @@ const GROUP = {choice.g}u;
     @builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32
 ) {{
     let task = id.x;
-    var slot = Slot();
+    var slot = Slot(ENDED, 0u, 0u, 0u, 0u);
     if (task < atomicLoad(&tally[TALLY_TASKS])) {{ slot = open_task(task); }}
     var sum = INFINITY;
     var added = 0u;
     var doubled = 0u;
     var rounds = 0u;
     let most = atomicLoad(&tally[TALLY_SHARE]) + 4u;
-    while (anyone(slot.going, lane)) {{
+    while (anyone(is_going(slot), lane)) {{
         rounds++;
         var next = INFINITY;
         var pair = Pair(KEEP_LEFT, FE_ONE);
@@ -138,7 +138,7 @@ const GROUP = {choice.g}u;
             pair = pair_of(sum, next);
         }}
         let inverse = inverse_of(pair.denominator, lane, pair.kind > DOUBLE);
-        if (slot.going == 1u) {{
+        if (is_going(slot)) {{
             if (has_addition(slot)) {{
                 sum = join(sum, next, pair, inverse);
                 added += u32(pair.kind <= DOUBLE);
@@ -146,8 +146,8 @@ const GROUP = {choice.g}u;
                 slot.position++;
                 slot.left--;
             }}
-            if (settle(&slot, task, &sum) && slot.going == 0u) {{ partials[tail_place(task)] = sum; }}
-            if (rounds >= most) {{ slot.going = 0u; }}
+            if (settle(&slot, task, &sum) && !is_going(slot)) {{ partials[tail_place(task)] = sum; }}
+            if (rounds >= most) {{ slot.at = ENDED; }}
         }}
     }}
     atomicAdd(&tally[COUNT_ACCUMULATED], added);

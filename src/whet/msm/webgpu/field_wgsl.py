@@ -113,15 +113,16 @@ def multiply_wide() -> str:
 
 
 def _chain(op: str, left: list[str], right: list[str], out: str) -> list[str]:
-    """Unrolled add or subtract with carry over eight words; leaves words in `out`0.. and the carry in `out`_c."""
+    """Unrolled add or subtract with carry over eight words; leaves words in `out`0.. and the carry in `out`_c.
+
+    The carry is bit 31 of a function of three words: one instruction where there are three-way bit operations, and less
+    than comparisons cost where there are none.
+    """
     lines = [f"var {out}_c = 0u;"]
-    for i in range(WORDS):
-        if op == "+":
-            lines.append(f"let {out}s{i} = {left[i]} + {right[i]}; let {out}{i} = {out}s{i} + {out}_c;")
-            lines.append(f"{out}_c = u32({out}s{i} < {left[i]}) | u32({out}{i} < {out}s{i});")
-        else:
-            lines.append(f"let {out}s{i} = {left[i]} - {right[i]}; let {out}{i} = {out}s{i} - {out}_c;")
-            lines.append(f"{out}_c = u32({left[i]} < {right[i]}) | u32({out}s{i} < {out}_c);")
+    for i, (a, b) in enumerate(zip(left, right, strict=True)):
+        d = f"{out}{i}"
+        carry = f"({a} & {b}) | (({a} | {b}) & ~{d})" if op == "+" else f"(~{a} & {b}) | (~({a} ^ {b}) & {d})"
+        lines.append(f"let {d} = {a} {op} {b} {op} {out}_c; {out}_c = ({carry}) >> 31u;")
     return lines
 
 

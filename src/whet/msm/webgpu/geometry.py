@@ -22,7 +22,8 @@ MAX_TILES = 16
 TILE_ROWS = 4096
 CHUNK_COLUMNS = 4096  # one histogram of 16 KiB, the workgroup memory that every browser grants
 BLOCK_BUCKETS = 1024
-MIN_TASK_ADDITIONS = 16
+TASK_ADDITIONS = 16  # of a task, if every digit counts: places for tasks are made for this
+MIN_TASK_ADDITIONS = 8  # fewer are not worth a task
 REDUCE_PAIRS = 8
 COMBINE_RADIX = 8
 RECORD_WORDS = 64  # 256 bytes: the alignment of a binding's offset
@@ -81,7 +82,8 @@ class Geometry:
     vectors: int
     batch_count: int
     sliced: bool
-    max_tasks: int
+    most_tasks: int
+    group_tasks: int
 
     @property
     def rows(self) -> int:
@@ -133,6 +135,15 @@ class Geometry:
     def dense(self) -> int:
         """The most buckets of a batch that can hold two points or more."""
         return min(self.batch_windows * self.columns, self.batch_windows * self.rows // 2)
+
+    @property
+    def max_tasks(self) -> int:
+        """Places for tasks, in whole workgroups, no more than there is work for.
+
+        Drivers share workgroups out by their number, so idle ones at the end would leave whole cores idle.
+        """
+        wanted = -(-self.batch_windows * self.rows // TASK_ADDITIONS)
+        return min(self.most_tasks, -(-wanted // self.group_tasks) * self.group_tasks)
 
     @property
     def combine_levels(self) -> int:

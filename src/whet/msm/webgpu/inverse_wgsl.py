@@ -73,8 +73,8 @@ def inverse_source() -> str:
 fn fe_inv(a: Fe) -> Fe {{
     {start}
     var zeta = -1;
-    for (var batch = 0; batch < {BATCHES}; batch++) {{
-        if (({everything}) == 0) {{ break; }}
+    var batch = 0;
+    loop {{
         var u = 1; var v = 0; var q = 0; var r = 1;
         var fl = f0 | (f1 << {BITS}u);
         var gl = g0 | (g1 << {BITS}u);
@@ -98,6 +98,10 @@ fn fe_inv(a: Fe) -> Fe {{
         }}
         {{
             {on_de}
+        }}
+        continuing {{
+            batch++;
+            break if batch == {BATCHES} || ({everything}) == 0;
         }}
     }}
     // d lies in (-2p, p); f is 1 or -1 and gives the sign.

@@ -53,10 +53,15 @@ class Choice:
         """Only what the sources depend on, so that the other knobs do not make new pipelines."""
         return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0)
 
-    def tasks(self, rows: int) -> int:
-        """The most tasks: whole workgroups of threads, times slots."""
+    @property
+    def group_tasks(self) -> int:
+        """Tasks of a workgroup."""
+        return self.tpb * self.slots
+
+    def most_tasks(self, rows: int) -> int:
+        """The most tasks, whatever there is to do: whole workgroups of threads."""
         threads = self.threads or (FEW_THREADS if rows < MANY_ROWS else MANY_THREADS)
-        return -(-threads // self.tpb) * self.tpb * self.slots
+        return -(-threads // self.tpb) * self.group_tasks
 
 
 def _walker(knobs: Mapping[str, KnobValue]) -> str | None:

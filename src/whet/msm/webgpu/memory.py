@@ -109,7 +109,7 @@ def fit(request: Request) -> Geometry:
     choice, resident = request.choice, request.resident
     rows = 2 * request.n if choice.glv else request.n
     c = require_window_bits(choice.c or window_bits(rows, glv=choice.glv))
-    whole = Geometry(request.n, c, choice.glv, request.vectors, 1, False, choice.tasks(rows))
+    whole = Geometry(request.n, c, choice.glv, request.vectors, 1, False, choice.most_tasks(rows), choice.group_tasks)
     binding = request.limits.get("max-storage-buffer-binding-size", FLOOR_BINDING_BYTES)
     allowed = request.memory_budget
     if allowed is None:

@@ -14,11 +14,12 @@ BUCKET = f"""
 const BLOCK = {BLOCK_BUCKETS}u;
 const SHARE = {BLOCK_BUCKETS // 256}u;
 struct Bucket {{ start: u32, count: u32 }}
+// No bucket has more points than there are rows. Whatever `starts` holds, the plan made of it ends.
 fn bucket_at(bucket: u32) -> Bucket {{
     let window = bucket / params.columns;
     let place = window * (params.columns + 1u) + bucket - window * params.columns;
     let start = starts[place];
-    return Bucket(window * params.rows + start, starts[place + 1u] - start);
+    return Bucket(window * params.rows + start, min(starts[place + 1u] - start, params.rows));
 }}
 """
 
@@ -87,13 +88,14 @@ TOTALS = """
         running += here;
     }
     if (lane == 255u) {
-        let wanted = (upto.y + params.min_additions - 1u) / params.min_additions;
+        let additions = min(upto.y, params.windows * params.rows);
+        let wanted = (additions + params.min_additions - 1u) / params.min_additions;
         let tasks = min(wanted, params.max_tasks);
         atomicStore(&tally[TALLY_DENSE], upto.x);
-        atomicStore(&tally[TALLY_ADDITIONS], upto.y);
+        atomicStore(&tally[TALLY_ADDITIONS], additions);
         atomicStore(&tally[TALLY_TASKS], tasks);
-        atomicStore(&tally[TALLY_SHARE], upto.y / max(tasks, 1u));
-        atomicStore(&tally[TALLY_EXTRA], upto.y % max(tasks, 1u));
+        atomicStore(&tally[TALLY_SHARE], additions / max(tasks, 1u));
+        atomicStore(&tally[TALLY_EXTRA], additions % max(tasks, 1u));
         atomicStore(&tally[TALLY_LONGEST], 0u);
     }
 }

@@ -31,22 +31,30 @@ fn left_of(pair: u32) -> u32 {{
     var prefixes: array<Fe, PAIRS>;
     var product = FE_ONE;
     var own = 0u;
-    for (var i = id.x; i < pairs; i += params.threads) {{
+    var i = id.x;
+    loop {{
         let left = left_of(i);
-        let pair = pair_of(buckets[left], buckets[left + params.half]);
         prefixes[own] = product;
-        if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
-        own++;
+        product = fe_mul(product, pair_of(buckets[left], buckets[left + params.half]).denominator);
+        continuing {{
+            own++;
+            i += params.threads;
+            break if i >= pairs;
+        }}
     }}
     var running = fe_inv(product);
     var added = 0u;
-    for (; own > 0u; own--) {{
-        let left = left_of(id.x + (own - 1u) * params.threads);
+    loop {{
+        own--;
+        let left = left_of(id.x + own * params.threads);
         let l = buckets[left];
         let r = buckets[left + params.half];
         let pair = pair_of(l, r);
-        buckets[left] = peel(l, r, pair, prefixes[own - 1u], &running);
+        buckets[left] = peel(l, r, pair, prefixes[own], &running);
         added += u32(pair.kind <= DOUBLE);
+        continuing {{
+            break if own == 0u;
+        }}
     }}
     if (added > 0u) {{
         atomicAdd(&tally[COUNT_REDUCED], added);

@@ -14,7 +14,12 @@ The tail's place is also where the running sum lives, and every task writes its 
 from __future__ import annotations
 
 SLOT = """
-struct Slot { at: u32, left: u32, position: u32, end: u32, split: u32, holds: u32, going: u32 }
+// A task on its way: the bucket's place in the list (ENDED at the end), the additions left, the next handle and the end
+// of the bucket's (zero before the first), and whether others have a part of the bucket: before entering it, how much.
+struct Slot { at: u32, left: u32, position: u32, end: u32, split: u32 }
+const ENDED = 0xffffffffu;
+fn is_going(slot: Slot) -> bool { return slot.at != ENDED; }
+fn has_addition(slot: Slot) -> bool { return slot.position < slot.end; }
 
 // Tails first, then heads; neighbouring threads are neighbours in memory.
 fn tail_place(task: u32) -> u32 { return (task % SLOTS) * params.max_threads + task / SLOTS; }
@@ -35,51 +40,55 @@ fn find_bucket(addition: u32) -> u32 {
 WALK = """
 // A task that has not entered its first bucket: no sum yet, and `split` additions of that bucket belong to others.
 fn open_task(task: u32) -> Slot {
-    var slot = Slot();
+    var slot = Slot(ENDED, 0u, 0u, 0u, 0u);
     let first = first_addition(task);
     slot.left = first_addition(task + 1u) - first;
     if (slot.left == 0u) {
         set_tag(task, 0u);
         return slot;
     }
-    slot.going = 1u;
     slot.at = find_bucket(first);
     slot.split = first - dense[slot.at].w;
     return slot;
 }
-fn has_addition(slot: Slot) -> bool { return slot.going == 1u && slot.position < slot.end; }
 
 // After a round: stores what is finished, enters the next bucket, or ends the task. True if `sum` has to be kept.
+// Only a task that begins with the last point of a bucket enters two, so that it needs no round more than the others.
 fn settle(slot: ptr<function, Slot>, task: u32, sum: ptr<function, Pt>) -> bool {
     if ((*slot).position == (*slot).end) {
-        if ((*slot).holds == 1u) {
-            if ((*slot).split > 0u) {
-                partials[head_place(task)] = *sum;
-            } else {
-                buckets[dense[(*slot).at].x] = *sum;
+        loop {
+            if ((*slot).end > 0u) {
+                if ((*slot).split > 0u) {
+                    partials[head_place(task)] = *sum;
+                } else {
+                    buckets[dense[(*slot).at].x] = *sum;
+                }
+                (*slot).at++;
+                (*slot).split = 0u;
             }
-            (*slot).at++;
-            (*slot).split = 0u;
+            if ((*slot).left == 0u) {
+                (*slot).at = ENDED;
+                set_tag(task, 0u);
+                return false;
+            }
+            let bucket = dense[(*slot).at];
+            (*slot).position = bucket.y;
+            if ((*slot).split > 0u) {
+                (*slot).position += (*slot).split + 1u;
+                (*slot).left--;
+            }
+            (*slot).end = bucket.y + bucket.z;
+            *sum = load_point(handles[(*slot).position]);
+            (*slot).position++;
+            continuing {
+                break if (*slot).position != (*slot).end || (*slot).split == 0u;
+            }
         }
-        if ((*slot).left == 0u) {
-            (*slot).going = 0u;
-            set_tag(task, 0u);
-            return false;
-        }
-        let bucket = dense[(*slot).at];
-        (*slot).position = bucket.y;
-        if ((*slot).split > 0u) {
-            (*slot).position += (*slot).split + 1u;
-            (*slot).left--;
-        }
-        (*slot).end = bucket.y + bucket.z;
-        (*slot).holds = 1u;
-        *sum = load_point(handles[(*slot).position]);
-        (*slot).position++;
     }
-    if ((*slot).left == 0u && (*slot).position < (*slot).end) {
-        (*slot).going = 0u;
+    if ((*slot).left == 0u) {
         set_tag(task, (*slot).at + 1u);
+        (*slot).at = ENDED;
+        (*slot).position = (*slot).end;
         atomicAdd(&tally[COUNT_PARTIALS], 1u);
     }
     return true;

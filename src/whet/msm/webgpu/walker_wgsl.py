@@ -23,6 +23,15 @@ def _body(choice: Choice) -> str:
     return f"""
 const TPB = {choice.tpb}u;
 {declare}
+// The denominator of a sum and the point that comes to it. Both y are needed only where x agrees or is zero: no point
+// has x = 0, because three times it would be infinity and the order of the curve is another prime.
+fn denominator_of(place: u32, handle: u32) -> Fe {{
+    let sum_x = partials[place].x;
+    let next_x = points_x[handle & 0x7fffffffu];
+    let dx = fe_sub(next_x, sum_x);
+    if (!fe_is_zero(dx) && !fe_is_zero(sum_x) && !fe_is_zero(next_x)) {{ return dx; }}
+    return pair_of(partials[place], load_point(handle)).denominator;
+}}
 @compute @workgroup_size(TPB) fn accumulate_walker(
     @builtin(global_invocation_id) id: vec3<u32>, @builtin(local_invocation_index) lane: u32
 ) {{
@@ -32,10 +41,11 @@ const TPB = {choice.tpb}u;
     var slots: array<Slot, SLOTS>;
     var busy = 0u;
     for (var k = 0u; k < SLOTS; k++) {{
-        let task = thread * SLOTS + k;
-        if (task >= tasks) {{ break; }}
-        slots[k] = open_task(task);
-        busy += slots[k].going;
+        slots[k].at = ENDED;
+        if (thread * SLOTS + k < tasks) {{
+            slots[k] = open_task(thread * SLOTS + k);
+            busy += u32(is_going(slots[k]));
+        }}
     }}
     var added = 0u;
     var doubled = 0u;
@@ -45,33 +55,41 @@ const TPB = {choice.tpb}u;
     while (busy > 0u && rounds < most) {{
         rounds++;
         var product = FE_ONE;
-        for (var k = 0u; k < SLOTS; k++) {{
-            if (!has_addition(slots[k])) {{ continue; }}
-            let next = load_point(handles[slots[k].position]);
-            let pair = pair_of(partials[tail_place(thread * SLOTS + k)], next);
-            {prefix} = product;
-            if (pair.kind <= DOUBLE) {{ product = fe_mul(product, pair.denominator); }}
+        var k = 0u;
+        loop {{
+            if (has_addition(slots[k])) {{
+                {prefix} = product;
+                product = fe_mul(product, denominator_of(tail_place(thread * SLOTS + k), handles[slots[k].position]));
+            }}
+            continuing {{
+                k++;
+                break if k == SLOTS;
+            }}
         }}
         var running = FE_ONE;
         if (rounds > 1u) {{ running = fe_inv(product); }}
-        for (var k = SLOTS; k > 0u;) {{
+        loop {{
             k--;
-            var slot = slots[k];
-            if (slot.going == 0u) {{ continue; }}
-            let task = thread * SLOTS + k;
-            var sum = partials[tail_place(task)];
-            if (has_addition(slot)) {{
-                let next = load_point(handles[slot.position]);
-                let pair = pair_of(sum, next);
-                sum = peel(sum, next, pair, {prefix}, &running);
-                added += u32(pair.kind <= DOUBLE);
-                doubled += u32(pair.kind == DOUBLE);
-                slot.position++;
-                slot.left--;
+            if (is_going(slots[k])) {{
+                var slot = slots[k];
+                let task = thread * SLOTS + k;
+                var sum = partials[tail_place(task)];
+                if (has_addition(slot)) {{
+                    let next = load_point(handles[slot.position]);
+                    let pair = pair_of(sum, next);
+                    sum = peel(sum, next, pair, {prefix}, &running);
+                    added += u32(pair.kind <= DOUBLE);
+                    doubled += u32(pair.kind == DOUBLE);
+                    slot.position++;
+                    slot.left--;
+                }}
+                if (settle(&slot, task, &sum)) {{ partials[tail_place(task)] = sum; }}
+                slots[k] = slot;
+                busy -= u32(!is_going(slot));
             }}
-            if (settle(&slot, task, &sum)) {{ partials[tail_place(task)] = sum; }}
-            slots[k] = slot;
-            busy -= 1u - slot.going;
+            continuing {{
+                break if k == 0u;
+            }}
         }}
     }}
     atomicAdd(&tally[COUNT_ACCUMULATED], added);
