@@ -19,7 +19,13 @@ THREAD = BuildKind(
     ("-DWHET_SANITIZE=thread", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
     (("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1"),),
 )
-PROGRAMS = ["test_graph_pool", "test_graph_reclaim", "test_graph_readiness", "test_graph_faults"]
+PROGRAMS = [
+    "test_graph_pool",
+    "test_graph_replay_faults",
+    "test_graph_reclaim",
+    "test_graph_readiness",
+    "test_graph_faults",
+]
 POLICIES = 3
 
 

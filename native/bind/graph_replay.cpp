@@ -84,10 +84,12 @@ class BoundGraph {
         return answer;
     }
 
-    nb::dict replay(Pool& pool, bool coarsen, std::optional<Spans> spans) {
+    // `owner` is the Python object that the arrays belong to; it stays as long as bodies that were left are running.
+    nb::dict replay(Pool& pool, bool coarsen, std::optional<Spans> spans, std::uint64_t timeout_ns, nb::object owner) {
         whet::bind::Signals signals;
         whet::graph::ReplayOptions options;
         options.coarsen = coarsen;
+        options.timeout_ns = timeout_ns;
         options.poll = [&signals] { return signals.ask(); };
         std::vector<whet::graph::ReplaySpan> seen;
         if (spans) {
@@ -100,18 +102,21 @@ class BoundGraph {
             const nb::gil_scoped_release unlock;
             report = graph_.replay(pool, options);
         }
+        nb::dict answer = told(report);
+        answer["interrupt"] = signals.raised.is_valid() ? signals.raised : nb::none();
+        if (report.refused) return answer;
+        if (owner_.is_valid()) owner_.reset();
+        if (report.left) {
+            owner_ = std::move(owner);
+            seen_ = std::move(seen);
+            return answer;
+        }
         for (std::size_t t = 0; t < seen.size(); ++t) {
             (*spans)(t, 0) = seen[t].start_ns;
             (*spans)(t, 1) = seen[t].end_ns;
             (*spans)(t, 2) = seen[t].worker;
         }
-        nb::dict answer;
-        answer["executed"] = report.executed;
-        answer["cancelled"] = report.cancelled;
-        answer["failed"] = report.failed;
-        answer["status"] = report.status;
         answer["error"] = failure_.is_valid() ? failure_ : nb::none();
-        answer["interrupt"] = signals.raised.is_valid() ? signals.raised : nb::none();
         failure_ = nb::object();
         return answer;
     }
@@ -119,6 +124,24 @@ class BoundGraph {
     const ReplayGraph& graph() const { return graph_; }
 
   private:
+    static nb::dict told(const whet::graph::ReplayReport& report) {
+        nb::dict answer;
+        answer["executed"] = report.executed;
+        answer["cancelled"] = report.cancelled;
+        answer["failed"] = report.failure.task;
+        answer["status"] = report.failure.status;
+        answer["message"] = report.failure.message;
+        answer["error"] = nb::none();
+        answer["timed_out"] = report.timed_out;
+        answer["stalled"] = report.stalled;
+        answer["left"] = report.left;
+        answer["refused"] = report.refused;
+        nb::list running;
+        for (const auto& body : report.running) running.append(nb::make_tuple(body.task, body.seat, body.seen_ns));
+        answer["running"] = running;
+        return answer;
+    }
+
     ReplayBody body_of(nb::handle body) {
         if (body.is_none()) return {};
         if (nb::isinstance<nb::tuple>(body)) {
@@ -135,6 +158,9 @@ class BoundGraph {
     ReplayGraph graph_;
     std::vector<std::unique_ptr<Row>> rows_;
     nb::object failure_;
+    // While bodies are running that a replay has left: what they may still use.
+    nb::object owner_;
+    std::vector<whet::graph::ReplaySpan> seen_;
 };
 
 }  // namespace
@@ -148,7 +174,7 @@ void bind_graph_replay(nb::module_& m) {
         .def(nb::init<>())
         .def("build", &BoundGraph::build, "start"_a, "preds"_a, "kind"_a.none(), "bodies"_a, "tensors"_a.none(),
              "tensor_start"_a.none(), "scalars"_a.none(), "scalar_start"_a.none())
-        .def("replay", &BoundGraph::replay, "pool"_a, "coarsen"_a, "spans"_a.none())
+        .def("replay", &BoundGraph::replay, "pool"_a, "coarsen"_a, "spans"_a.none(), "timeout_ns"_a, "owner"_a)
         .def_prop_ro("tasks", [](const BoundGraph& g) { return g.graph().tasks(); })
         .def_prop_ro("edges", [](const BoundGraph& g) { return g.graph().edges(); })
         .def_prop_ro("components", [](const BoundGraph& g) { return g.graph().components(); })

@@ -1,13 +1,13 @@
 #include "graph/pool.hpp"
 
+#include <cxxabi.h>
 #include <sched.h>
 
 #include <algorithm>
 #include <exception>
-#include <limits>
-#include <mutex>
+#include <stdexcept>
+#include <system_error>
 #include <thread>
-#include <vector>
 
 #include "graph/park.hpp"
 
@@ -23,12 +23,14 @@ thread_local Inside inside;
 
 // Groups of chunks keep the claim counter within 32 bits.
 constexpr std::uint64_t kMostGroups = 0x7fffffff;
+constexpr std::uint64_t kClosed = 0xffffffff;    // a claim counter that no group follows
+constexpr std::uint64_t kLookUpNs = 20'000'000;  // how often a watching caller asks whether to leave
 
 }  // namespace
 
 // All shared state of the pool. After a fork the child leaves its copy alone (the threads are gone, locks may be held)
-// and makes another one.
-struct Pool::Crew {
+// and makes another one. Its threads hold it, because one that was given up outlives the pool.
+struct Pool::Crew : std::enable_shared_from_this<Crew> {
     // Region number in the upper half, next unclaimed group in the lower half. A successful compare-exchange proves
     // that the region is still the one whose fields the worker has read: fields change only when all groups are done.
     alignas(64) std::atomic<std::uint64_t> claim{0};
@@ -50,35 +52,75 @@ struct Pool::Crew {
     alignas(64) std::atomic<std::uint32_t> finish{0};
     std::atomic<std::uint32_t> caller_sleeps{0};
 
-    std::mutex region;  // held by the caller for the length of a region
+    std::mutex region;      // held by the caller for the length of a region
+    bool given_up = false;  // under `region`: make_crew has made another
     std::mutex failure_lock;
     std::exception_ptr failure;
+    std::atomic<bool> watched{false};  // this region: threads that end are no failure of it
+    std::mutex threads_lock;
     std::vector<std::thread> threads;
-    std::uint32_t born = fork_generation();
-    bool may_spin = true;
+    std::atomic<unsigned> live{0};
+    const void* const pool;
+    const std::uint32_t born = fork_generation();
+    const bool may_spin;
 
-    explicit Crew(unsigned workers, const void* pool) {
-        may_spin = workers <= Pool::hardware_workers();
-        threads.reserve(workers - 1);
+    Crew(unsigned workers, const void* of) : pool(of), may_spin(workers <= Pool::hardware_workers()) {}
+
+    // Throws std::system_error where the system starts no more threads. None is started once the crew is to stop.
+    void start(unsigned worker) {
+        const std::lock_guard<std::mutex> guard(threads_lock);
+        if (stop.load(std::memory_order_relaxed)) return;
+        live.fetch_add(1, std::memory_order_relaxed);
+        struct Presence {
+            std::shared_ptr<Crew> self;
+            ~Presence() { self->live.fetch_sub(1, std::memory_order_release); }
+        };
         try {
-            for (unsigned worker = 1; worker < workers; ++worker) {
-                threads.emplace_back([this, worker, pool] {
-                    inside = {pool, worker};
-                    serve(worker);
-                });
-            }
+            threads.emplace_back([self = shared_from_this(), worker] {
+                const Presence presence{self};
+                inside = {self->pool, worker};
+                self->serve(worker);
+            });
         } catch (...) {
-            shut_down();
+            live.fetch_sub(1, std::memory_order_relaxed);
             throw;
         }
     }
 
-    void shut_down() {
+    std::vector<std::thread> tell_all_to_stop() {
+        const std::lock_guard<std::mutex> guard(threads_lock);
         stop.store(true, std::memory_order_seq_cst);
         epoch.fetch_add(1, std::memory_order_seq_cst);
         unpark_all(epoch);
-        for (std::thread& thread : threads) thread.join();
-        threads.clear();
+        return std::exchange(threads, {});
+    }
+
+    void shut_down() {
+        for (std::thread& thread : tell_all_to_stop()) thread.join();
+    }
+
+    // seq_cst pairs with the caller's: it either sees the count or is seen asleep.
+    void finish_group(std::uint64_t count) {
+        if (done.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
+            caller_sleeps.load(std::memory_order_seq_cst) != 0) {
+            finish.fetch_add(1, std::memory_order_seq_cst);
+            unpark_all(finish);
+        }
+    }
+
+    // The body of a group ends the thread it is called on; another takes over its number.
+    void replace_ending_thread(unsigned worker, std::uint64_t count) {
+        if (!watched.load(std::memory_order_relaxed)) {
+            const std::lock_guard<std::mutex> guard(failure_lock);
+            if (!failure) failure = std::make_exception_ptr(std::runtime_error("a body ended its thread"));
+            skip.store(true, std::memory_order_relaxed);
+        }
+        try {
+            if (worker != 0) start(worker);
+        } catch (const std::system_error&) {
+            // The others go on without it; where none is left, `live` says so.
+        }
+        finish_group(count);
     }
 
     // Claims and runs groups of the current region until none is left.
@@ -112,18 +154,16 @@ struct Pool::Crew {
                 }
                 try {
                     body(argument, chunk, worker);
+                } catch (const abi::__forced_unwind&) {
+                    replace_ending_thread(worker, count);
+                    throw;
                 } catch (...) {
                     const std::lock_guard<std::mutex> guard(failure_lock);
                     if (!failure) failure = std::current_exception();
                     skip.store(true, std::memory_order_relaxed);
                 }
             }
-            // seq_cst pairs with the caller's: it either sees the count or is seen asleep.
-            if (done.fetch_add(1, std::memory_order_seq_cst) + 1 == count &&
-                caller_sleeps.load(std::memory_order_seq_cst) != 0) {
-                finish.fetch_add(1, std::memory_order_seq_cst);
-                unpark_all(finish);
-            }
+            finish_group(count);
             ++word;
         }
     }
@@ -149,35 +189,128 @@ struct Pool::Crew {
         }
     }
 
-    void await_all(std::uint64_t count) {
+    // False when `given_up_now` ends the wait before all groups are done. It is asked each time before sleeping.
+    template <class GivenUp>
+    bool await_all(std::uint64_t count, std::uint64_t sleep_ns, GivenUp&& given_up_now) {
         Patience patience(may_spin);
         while (done.load(std::memory_order_acquire) != count) {
             if (patience.wait()) continue;
+            if (given_up_now()) return false;
             const std::uint32_t ticket = finish.load(std::memory_order_acquire);
             caller_sleeps.store(1, std::memory_order_seq_cst);
-            if (done.load(std::memory_order_seq_cst) != count) park(finish, ticket, 0);
+            if (done.load(std::memory_order_seq_cst) != count) park(finish, ticket, sleep_ns);
             caller_sleeps.store(0, std::memory_order_seq_cst);
+        }
+        return true;
+    }
+    void await_all(std::uint64_t count) {
+        (void)await_all(count, 0, [] { return false; });
+    }
+
+    // Publishes a region and returns its number of groups.
+    std::uint64_t open(std::size_t chunk_count, Call body, void* argument, const std::atomic<bool>* token, bool watch) {
+        const std::uint64_t size = (chunk_count + kMostGroups - 1) / kMostGroups;
+        const std::uint64_t count = (chunk_count + size - 1) / size;
+        // Close the previous region before its fields change: a late worker then finds no group in it.
+        const std::uint64_t number = (claim.load(std::memory_order_relaxed) >> 32) + 1;
+        claim.store((number << 32) | kClosed, std::memory_order_relaxed);
+        call.store(body, std::memory_order_relaxed);
+        context.store(argument, std::memory_order_relaxed);
+        cancel.store(token, std::memory_order_relaxed);
+        watched.store(watch, std::memory_order_relaxed);
+        chunks.store(chunk_count, std::memory_order_relaxed);
+        group_size.store(size, std::memory_order_relaxed);
+        groups.store(count, std::memory_order_release);
+        skip.store(false, std::memory_order_relaxed);
+        done.store(0, std::memory_order_relaxed);
+        failure = nullptr;
+        claim.store(number << 32, std::memory_order_release);
+        epoch.fetch_add(1, std::memory_order_seq_cst);
+        if (sleepers.load(std::memory_order_seq_cst) != 0) unpark_all(epoch);
+        return count;
+    }
+
+    // The caller's share. A body that ends the calling thread takes it away only after the others are done, because
+    // what they work on may lie on its stack.
+    void help(std::uint64_t count) {
+        try {
+            work(0);
+        } catch (const abi::__forced_unwind&) {
+            await_all(count);
+            throw;
         }
     }
 };
 
-Pool::Pool(unsigned workers) : workers_(std::max(1U, workers)) { crew_.store(new Crew(workers_, this)); }
+// A caller's turn: nobody else has a region in this crew, and this thread is worker 0.
+class Pool::Turn {
+  public:
+    explicit Turn(Pool& pool) : outer_(inside) {
+        do {
+            crew_ = &pool.crew();
+            lock_ = std::unique_lock<std::mutex>(crew_->region);
+        } while (crew_->given_up);
+        inside = {&pool, 0};
+    }
+    ~Turn() { inside = outer_; }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    Crew& crew() const { return *crew_; }
+
+  private:
+    const Inside outer_;
+    Crew* crew_ = nullptr;
+    std::unique_lock<std::mutex> lock_;
+};
+
+Pool::Pool(unsigned workers) : workers_(std::max(1U, workers)) {
+    Crew* const own = make_crew();
+    try {
+        for (unsigned worker = 1; worker < workers_; ++worker) own->start(worker);
+    } catch (...) {
+        own->shut_down();
+        throw;
+    }
+}
 
 Pool::~Pool() {
-    Crew* const own = crew_.load();
-    // In a forked child the threads never existed: joining them would hang, so the copy is left behind.
-    if (own->born != fork_generation()) return;
-    own->shut_down();
-    delete own;
+    if (crew_.load()->born == fork_generation()) {
+        crew_.load()->shut_down();
+        return;
+    }
+    // In a forked child the threads never existed: joining them would hang, so the copies are left behind.
+    for (std::shared_ptr<Crew>& left : crews_) (void)new std::shared_ptr<Crew>(std::move(left));
+}
+
+Pool::Crew* Pool::make_crew() {
+    const std::lock_guard<std::mutex> guard(crews_lock_);
+    crews_.push_back(std::make_shared<Crew>(workers_, this));
+    crew_.store(crews_.back().get(), std::memory_order_release);
+    return crews_.back().get();
 }
 
 Pool::Crew& Pool::crew() {
     Crew* own = crew_.load(std::memory_order_acquire);
     if (own->born == fork_generation()) return *own;
     // A forked child has one thread, so nobody else replaces the crew at the same time.
-    own = new Crew(workers_, this);
-    crew_.store(own, std::memory_order_release);
+    own = make_crew();
+    for (unsigned worker = 1; worker < workers_; ++worker) own->start(worker);
     return *own;
+}
+
+// Leaves a crew to the bodies that are still running on it; no group of its region begins any more. Returns how many
+// have begun.
+std::uint64_t Pool::give_up(Crew& own) {
+    const std::uint64_t claimed = own.claim.fetch_or(kClosed, std::memory_order_acq_rel) & kClosed;
+    own.given_up = true;
+    for (std::thread& thread : own.tell_all_to_stop()) thread.detach();
+    Crew* const next = make_crew();
+    try {
+        for (unsigned worker = 1; worker < workers_; ++worker) next->start(worker);
+    } catch (const std::system_error&) {
+        // Fewer threads: callers that help do the work themselves.
+    }
+    return claimed;
 }
 
 bool Pool::run(std::size_t chunks, Call call, void* context, const std::atomic<bool>* cancel) {
@@ -190,35 +323,40 @@ bool Pool::run(std::size_t chunks, Call call, void* context, const std::atomic<b
         return !cancelled();
     };
     if (inside.pool == this) return run_serially(inside.worker);
-    Crew& own = crew();
-    const std::lock_guard<std::mutex> region(own.region);
-    struct Entered {
-        Inside outer = inside;
-        ~Entered() { inside = outer; }
-    } const entered;
-    inside = {this, 0};
+    const Turn turn(*this);
     if (workers_ == 1 || chunks <= 1) return run_serially(0);
-    const std::uint64_t size = (chunks + kMostGroups - 1) / kMostGroups;
-    const std::uint64_t groups = (chunks + size - 1) / size;
-    // Close the previous region before its fields change: a late worker then finds no group in it.
-    const std::uint64_t number = (own.claim.load(std::memory_order_relaxed) >> 32) + 1;
-    own.claim.store((number << 32) | 0xffffffff, std::memory_order_relaxed);
-    own.call.store(call, std::memory_order_relaxed);
-    own.context.store(context, std::memory_order_relaxed);
-    own.cancel.store(cancel, std::memory_order_relaxed);
-    own.chunks.store(chunks, std::memory_order_relaxed);
-    own.group_size.store(size, std::memory_order_relaxed);
-    own.groups.store(groups, std::memory_order_release);
-    own.skip.store(false, std::memory_order_relaxed);
-    own.done.store(0, std::memory_order_relaxed);
-    own.failure = nullptr;
-    own.claim.store(number << 32, std::memory_order_release);
-    own.epoch.fetch_add(1, std::memory_order_seq_cst);
-    if (own.sleepers.load(std::memory_order_seq_cst) != 0) unpark_all(own.epoch);
-    own.work(0);
+    Crew& own = turn.crew();
+    const std::uint64_t groups = own.open(chunks, call, context, cancel, false);
+    own.help(groups);
     own.await_all(groups);
     if (own.failure) std::rethrow_exception(std::exchange(own.failure, nullptr));
     return !cancelled();
+}
+
+RegionEnd Pool::run_watched(std::size_t chunks, Call call, void* context, bool helps,
+                            const std::function<bool()>& leave) {
+    RegionEnd end{false, false, chunks};
+    const auto run_serially = [&](unsigned worker) {
+        for (std::size_t chunk = 0; chunk < chunks; ++chunk) call(context, chunk, worker);
+        return end;
+    };
+    if (inside.pool == this) return run_serially(inside.worker);
+    const Turn turn(*this);
+    if (helps && (workers_ == 1 || chunks <= 1)) return run_serially(0);
+    Crew& own = turn.crew();
+    const std::uint64_t groups = own.open(chunks, call, context, nullptr, true);
+    if (helps) own.help(groups);
+    const auto given_up_now = [&] {
+        end.abandoned = !helps && own.live.load(std::memory_order_acquire) == 0;
+        end.left = !end.abandoned && leave();
+        return end.abandoned || end.left;
+    };
+    if (!own.await_all(groups, kLookUpNs, given_up_now)) {
+        end.claimed = give_up(own);
+    } else if (own.failure) {
+        std::rethrow_exception(std::exchange(own.failure, nullptr));
+    }
+    return end;
 }
 
 unsigned Pool::hardware_workers() {

@@ -7,11 +7,21 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <memory>
+#include <mutex>
 #include <type_traits>
 #include <utility>
+#include <vector>
 
 namespace whet::graph {
+
+// How a region ends that is watched, because its bodies may block, never return, or end their thread.
+struct RegionEnd {
+    bool left = false;          // the caller has left although bodies were running
+    bool abandoned = false;     // no thread of the pool is left, and no other can be started
+    std::uint64_t claimed = 0;  // chunks begun
+};
 
 class Pool {
   public:
@@ -36,6 +46,18 @@ class Pool {
             const_cast<void*>(static_cast<const void*>(std::addressof(body))), cancel);
     }
 
+    // As parallel_for, for bodies that may not come back. A chunk whose body ends its thread (pthread_exit) counts as
+    // done, and another thread takes the place of that one. The waiting caller asks `leave` now and then; when that
+    // says so, it returns at once: no further chunk begins, the threads that are still inside are given up and the pool
+    // starts others. Everything `body` refers to must then stay. The caller takes chunks itself only if `helps`.
+    template <class Body>
+    RegionEnd watch(std::size_t chunks, Body& body, bool helps, const std::function<bool()>& leave) {
+        return run_watched(
+            chunks,
+            [](void* context, std::size_t chunk, unsigned worker) { (*static_cast<Body*>(context))(chunk, worker); },
+            &body, helps, leave);
+    }
+
     // As many workers as this process may use cores, at least 1.
     static unsigned hardware_workers();
 
@@ -43,10 +65,17 @@ class Pool {
     struct Crew;
     using Call = void (*)(void* context, std::size_t chunk, unsigned worker);
     bool run(std::size_t chunks, Call call, void* context, const std::atomic<bool>* cancel);
+    RegionEnd run_watched(std::size_t chunks, Call call, void* context, bool helps, const std::function<bool()>& leave);
+    class Turn;
+    Crew* make_crew();
     Crew& crew();
+    std::uint64_t give_up(Crew& own);
 
     const unsigned workers_;
     std::atomic<Crew*> crew_{nullptr};
+    // Every crew that was made, to the end: somebody may be waiting for his turn in one that was given up.
+    std::mutex crews_lock_;
+    std::vector<std::shared_ptr<Crew>> crews_;
 };
 
 }  // namespace whet::graph

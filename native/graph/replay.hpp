@@ -49,21 +49,43 @@ struct ReplaySpan {
     std::int32_t worker = -1;
 };
 
+// The first task that failed, and how: by the status it returned, or in words where it threw or ended its thread.
+struct ReplayFailure {
+    std::int32_t task = -1;
+    std::int32_t status = 0;
+    std::string message;
+};
+
+// A body that was running when the replay ran out of time.
+struct ReplayRunning {
+    std::int32_t task = -1;
+    unsigned seat = 0;
+    std::uint64_t seen_ns = 0;  // for how long it had been seen running
+};
+
 struct ReplayReport {
     std::int64_t executed = 0;   // bodies called
     std::int64_t cancelled = 0;  // bodies not called: a predecessor failed, or the replay was stopped
-    std::int32_t failed = -1;    // first task that failed
-    std::int32_t status = 0;     // what it returned
-    bool stopped = false;        // by `poll`
+    ReplayFailure failure;
+    bool stopped = false;    // by `poll`
+    bool timed_out = false;  // and by `timeout_ns`
+    bool stalled = false;    // and because no thread was left to run the rest
+    // Bodies are still running, so nothing was counted. Until they return the graph must stay, and refuses replays.
+    bool left = false;
+    bool refused = false;  // nothing was done: such bodies of an earlier replay have not returned
+    std::vector<ReplayRunning> running;
 };
 
 struct ReplayOptions {
     // Asked by the calling thread now and then; true ends the replay without calling further bodies.
     std::function<bool()> poll;
-    // One span per task when given (size: tasks()).
+    // One span per task when given (size: tasks()). Stays the caller's until no body is running.
     ReplaySpan* spans = nullptr;
     // Runs whole components on one worker where there are enough of them. Off: every edge is counted.
     bool coarsen = true;
+    // Not 0: the calling thread runs no body itself, so that it can return when this time is over, or when bodies end
+    // the threads they run on.
+    std::uint64_t timeout_ns = 0;
 };
 
 class ReplayGraph {
@@ -79,6 +101,8 @@ class ReplayGraph {
     BuildReport build(const ReplayInput& input, std::vector<ReplayBody> bodies);
 
     // Runs every task once, each after its predecessors. One replay of a graph at a time; the caller sees to that.
+    // After `poll` or the time has stopped it, bodies that are running have kGrace_ns to return.
+    static constexpr std::uint64_t kGrace_ns = 200'000'000;
     ReplayReport replay(Pool& pool, const ReplayOptions& options = {});
 
     std::int64_t tasks() const { return static_cast<std::int64_t>(nodes_.size()); }
@@ -99,7 +123,11 @@ class ReplayGraph {
     };
 
     ReplayGraph& operator=(ReplayGraph&&) noexcept;
+    class Watchman;
     void seat_workers(unsigned count, std::size_t capacity);
+    void set_out(Session& session);
+    bool settle();
+    void finish(ReplayReport& report);
     void lay_out(const ReplayInput& input, const std::vector<std::int32_t>& order);
 
     std::vector<Node> nodes_;
@@ -120,6 +148,8 @@ class ReplayGraph {
     std::unique_ptr<std::atomic<std::uint8_t>[]> poisoned_;
     std::vector<std::unique_ptr<Worker>> workers_;  // kept between replays: their deques are large
     std::size_t deque_capacity_ = 0;
+    std::unique_ptr<Session> session_;  // while a replay runs, and as long as bodies of one that was left are running
+    std::uint64_t seats_left_ = 0;      // how many of its seats have begun
     bool poison_left_ = false;
     bool solo_down_ = false;
     bool shared_down_ = false;

@@ -1,31 +1,14 @@
 // The built graph: every task exactly once and after its predecessors, whatever the shape, worker count or path.
 #include <cstdlib>
-#include <random>
 #include <thread>
 
 #include "check.hpp"
-#include "graph/replay.hpp"
+#include "replay_shapes.hpp"
 
 using namespace whet::graph;
+using namespace whet::test;
 
 namespace {
-
-struct Shape {
-    std::vector<std::int64_t> start{0};
-    std::vector<std::int64_t> preds;
-    void task(const std::vector<std::int64_t>& before) {
-        preds.insert(preds.end(), before.begin(), before.end());
-        start.push_back(static_cast<std::int64_t>(preds.size()));
-    }
-    std::int64_t tasks() const { return static_cast<std::int64_t>(start.size()) - 1; }
-    ReplayInput input() const {
-        ReplayInput in;
-        in.tasks = tasks();
-        in.start = start.data();
-        in.preds = preds.data();
-        return in;
-    }
-};
 
 // Each body checks that its predecessors have run in this round, and that it has not.
 struct Watch {
@@ -50,33 +33,6 @@ struct Watch {
     }
 };
 
-Shape random_shape(std::mt19937& rng, int tasks, int fan_in, int reach) {
-    Shape s;
-    for (int t = 0; t < tasks; ++t) {
-        std::vector<std::int64_t> before;
-        const int wanted = t ? static_cast<int>(rng() % static_cast<unsigned>(fan_in + 1)) : 0;
-        for (int i = 0; i < wanted; ++i) before.push_back(t - 1 - static_cast<int>(rng() % std::min(reach, t)));
-        s.task(before);
-    }
-    return s;
-}
-
-// `copies` independent fans 1 -> width -> 1, one after the other in numbering.
-Shape fans(int copies, int width) {
-    Shape s;
-    for (int c = 0; c < copies; ++c) {
-        const std::int64_t source = s.tasks();
-        s.task({});
-        std::vector<std::int64_t> leaves;
-        for (int i = 0; i < width; ++i) {
-            leaves.push_back(s.tasks());
-            s.task({source});
-        }
-        s.task(leaves);
-    }
-    return s;
-}
-
 void run_everywhere(const Shape& shape, int rounds) {
     Watch watch(shape);
     ReplayGraph graph;
@@ -90,7 +46,7 @@ void run_everywhere(const Shape& shape, int rounds) {
             ReplayOptions options;
             options.coarsen = r % 3 != 1;
             const ReplayReport report = graph.replay(pool, options);
-            CHECK(report.executed == shape.tasks() && report.cancelled == 0 && report.failed == -1);
+            CHECK(report.executed == shape.tasks() && report.cancelled == 0 && report.failure.task == -1);
             CHECK(watch.early == 0 && watch.again == 0);
         }
     }
@@ -191,7 +147,7 @@ void failure() {
             options.coarsen = coarsen;
             ++watch.round;
             const ReplayReport report = graph.replay(pool, options);
-            CHECK(report.failed == 32 * 50 && report.status == 7);
+            CHECK(report.failure.task == 32 * 50 && report.failure.status == 7);
             CHECK(report.cancelled == 31 && report.executed == shape.tasks() - 31);
             watch.fails = -1;
             ++watch.round;

@@ -15,14 +15,20 @@ import numpy.typing as npt
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, name_of, resolve
 from whet.graph.choice import WorkerChoice
-from whet.graph.errors import BadInput, GraphCycle, TaskFailed
+from whet.graph.errors import BadInput, GraphCycle, GraphError, GraphStalled, GraphTimeout, TaskFailed
+from whet.graph.options import seconds
 from whet.graph.workloads.workload import Workload
 
 
 @lru_cache(maxsize=8)
 def pool(workers: int) -> Any:
     """The shared threads for replays with that many workers, the caller counted."""
-    return _native.Pool(workers)
+    try:
+        return _native.Pool(workers)
+    except RuntimeError as error:
+        raise BadInput(
+            f"workers: the system starts no {workers - 1} threads: {error}", cure="ask for fewer workers"
+        ) from None
 
 
 def hardware_workers() -> int:
@@ -166,35 +172,83 @@ class Graph:
         row = 0 if self._kind is None else int(self._kind[task])
         return f"{self.names[row]}[{task}]"
 
-    def replay(self, *, workers: int | None = None, coarsen: bool = True, spans: bool = False) -> Replay:
+    def replay(
+        self,
+        *,
+        workers: int | None = None,
+        coarsen: bool = True,
+        spans: bool = False,
+        timeout_s: float | None = None,
+    ) -> Replay:
         """Runs every task once. `coarsen=False` counts every edge where one worker could run a whole component.
 
         Without `workers` the first replays find out whether one worker alone is faster, as it can be with tiny bodies.
+        With `timeout_s` the calling thread runs no bodies, it only waits: a body may then block, never return or end
+        its thread, and the replay still comes back, with an error that names it.
         """
-        chosen = self._choice.next() if workers is None else check_workers(workers)
-        threads = pool(chosen)
+        limit_ns = 0 if timeout_s is None else max(1, int(seconds("timeout_s", timeout_s) * 1e9))
+        measured = workers is None and not limit_ns
+        chosen = self._choice.next() if measured else check_workers(workers)
+        threads = pool(chosen + 1 if limit_ns else chosen)
         times = np.zeros((self.tasks, 3), np.int64) if spans else None
         if not self._busy.acquire(blocking=False):
             raise BadInput("this graph is being replayed already", cure="wait for that replay, or build a second graph")
         try:
             began = time.perf_counter_ns()
-            report = self._native.replay(threads, bool(coarsen), times)
-            if workers is None and self.tasks:
+            report = self._native.replay(threads, bool(coarsen), times, limit_ns, self)
+            if measured and self.tasks:
                 self._choice.took(chosen, (time.perf_counter_ns() - began) / self.tasks)
         finally:
             self._busy.release()
         if report["interrupt"] is not None:
             raise report["interrupt"]
+        if report["refused"]:
+            raise GraphError(
+                "bodies of an earlier replay of this graph have not returned", cure="let them return, or build it again"
+            )
+        if report["timed_out"]:
+            raise self._timeout(report, timeout_s)
+        if report["stalled"]:
+            raise self._stalled(report)
         if report["failed"] >= 0:
             raise self._failure(report)
         return Replay(report["executed"], times)
+
+    def _stalled(self, report: dict[str, Any]) -> GraphStalled:
+        text = f"no thread is left and no other can be started; {report['cancelled']} tasks did not run"
+        if report["failed"] >= 0:
+            text += f"; {self.name_of(report['failed'])} was the first to end its thread"
+        return GraphStalled(
+            text, cure="let bodies return instead of ending their thread, or raise the limit on threads or memory"
+        )
+
+    def _timeout(self, report: dict[str, Any], timeout_s: float | None) -> GraphTimeout:
+        """Names the bodies that were running and what waits for them."""
+        seen = report["running"]
+        running = [f"{self.name_of(task)} has been running for {ns / 1e9:.1f} s" for task, _, ns in seen[:4]]
+        consumers = self._consumers([task for task, _, _ in seen])
+        if consumers:
+            running.append("waiting for it: " + ", ".join(self.name_of(task) for task in consumers[:4]))
+        cure = "give it longer, or see why it does not return"
+        if report["left"]:
+            cure += "; the graph can be replayed again once it has"
+        return GraphTimeout(
+            f"the replay ended after {timeout_s} s: {'; '.join(running) or 'no body was running'}", cure=cure
+        )
+
+    def _consumers(self, producers: list[int]) -> list[int]:
+        edges = np.flatnonzero(np.isin(self._predecessors, producers))
+        return [int(task) for task in np.unique(np.searchsorted(self._start, edges, side="right") - 1)]
 
     def _failure(self, report: dict[str, Any]) -> BaseException:
         error, task = report["error"], report["failed"]
         if isinstance(error, KeyboardInterrupt):
             return error
         name = self.name_of(task)
-        how = f"raised {type(error).__name__}: {error}" if error is not None else f"returned status {report['status']}"
+        if error is not None:
+            how = f"raised {type(error).__name__}: {error}"
+        else:
+            how = f"failed: {report['message']}" if report["message"] else f"returned status {report['status']}"
         failed = TaskFailed(
             f"task {name} {how}; {report['cancelled']} dependents were cancelled, the rest has finished",
             cure="see the cause; the graph can be replayed again",
