@@ -250,7 +250,10 @@ def parse_bytes(text: str, *, what: str = "budget") -> int:
     """Reads 100MB, 64MiB, 1.5GB or any size without a unit. Anything else is BadInput."""
     found = re.fullmatch(r"\s*(\d{1,12}(?:\.\d{1,6})?)\s*([kKMGT])(i?)B\s*", text)
     if found is None:
-        return parse_size(text.strip().removesuffix("B"), what=what)
+        try:
+            return parse_size(text.strip().removesuffix("B"), what=what)
+        except BadInput as error:
+            raise BadInput(error.cause, cure="write 64MB, 1.5GiB or a number of bytes") from None
     number, prefix, binary = found.groups()
     unit = (1024 if binary else 1000) ** ("kMGT".index("k" if prefix == "K" else prefix) + 1)
     return int(Decimal(number) * unit)

@@ -264,6 +264,12 @@ WRONG_COMMANDS = [
     ["check", FILE, "--cases", "0"],
     ["check", FILE, "--n", "2^70"],
     ["check", "missing.py"],
+    ["check", "decode", "webgpu", "--device", "cpu"],
+    ["memory", "nothing"],
+    ["occupancy", "nothing"],
+    ["memory", "msm", "--variant", "plain"],
+    ["memory", "msm", "--budget", "much"],
+    ["regions", "schema", "nothing", "--json"],
     ["sweep", FILE],
     ["sweep", FILE, "--axis", "n"],
     ["sweep", FILE, "--axis", "n="],
@@ -273,6 +279,23 @@ WRONG_COMMANDS = [
     ["sweep", FILE, "--axis", "n=1", "--n", "2"],
     ["sweep", FILE, "--axis", "n=" + ",".join(map(str, range(1, 300)))],
 ]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["ab", FILE, "powers", "horner", "--report", "missing/report.html"],
+        ["graph", "trace", "chain", "--out", "missing/trace.json"],
+        ["graph", "trace", "chain", "--regions", "missing/phases.npz"],
+    ],
+    ids=lambda words: words[-1],
+)
+def test_a_file_that_cannot_be_written_is_refused_before_the_work(words, tmp_path, monkeypatch):
+    monkeypatch.setenv("WHET_STORE", str(tmp_path / "runs.sqlite"))
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(WhetError, match="there is no folder missing"):
+        invoke(words)
+    assert not list(tmp_path.iterdir())
 
 
 @pytest.mark.parametrize("words", WRONG_COMMANDS, ids=lambda words: " ".join(words).replace(FILE, "FILE")[:60])

@@ -63,6 +63,7 @@ def compare(
     **planned: Any,
 ) -> ExitCode:
     from whet.cli.console import print_json
+    from whet.cli.output import require_writable, write_text
     from whet.cli.run_view import exit_code, show_run
     from whet.cli.settings import open_store
     from whet.evidence import cases
@@ -79,6 +80,7 @@ def compare(
     base = str(parse_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
     if base not in map(str, plan.variants):
         raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
+    require_writable(report)
     with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
         run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, effect=effect, show=show)
     if as_json:
@@ -87,7 +89,6 @@ def compare(
         show_run(run)
         click.echo(f"run {run.id}; again: {run.command}")
     if report is not None:
-        from whet.cli.output import write_text
         from whet.evidence.report import render_report
 
         write_text(report, render_report([run]))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -11,13 +12,14 @@ import numpy as np
 
 from whet.cli.console import console, print_json
 from whet.cli.graph import make_workload
+from whet.cli.output import require_writable, write_text
 from whet.errors import BadInput, OracleMismatch
 from whet.graph import Runtime, kernel, workloads
 from whet.graph.answers import checkable
 from whet.graph.batch import Batch, Dependencies
 from whet.graph.computations import mixing
 from whet.graph.engine import mixed_in_order
-from whet.graph.observe import dot, write_trace
+from whet.graph.observe import chrome_trace, dot
 from whet.graph.workloads.workload import Workload
 
 
@@ -122,6 +124,8 @@ def write_swimlane(
     from whet.regions.capture import save
     from whet.regions.sources import from_phases
 
+    for wanted in (path, dot_path, regions_path):
+        require_writable(wanted)
     work = make_workload(name, sizes)
     if work.tasks > 200_000:
         raise BadInput(f"{work.tasks:,} tasks make a trace that no viewer opens", cure="choose a smaller --size")
@@ -136,9 +140,9 @@ def write_swimlane(
     phases = [{phase: ns for phase, (ns, _) in worker.items()} for worker in counted]
     if regions_path is not None:
         save(from_phases(counted, name=f"graph {work.name}"), regions_path)
-    write_trace(path, spans, [(a, b) for a, b, _ in edges])
+    write_text(path, json.dumps(chrome_trace(spans, [(a, b) for a, b, _ in edges])))
     if dot_path is not None:
-        dot_path.write_text(dot({s.task: s.name for s in spans}, edges))
+        write_text(dot_path, dot({s.task: s.name for s in spans}, edges))
     if as_json:
         print_json({"trace": str(path), "spans": len(spans), "phases_ns": phases, "rings": peaks})
         return

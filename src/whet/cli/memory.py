@@ -43,12 +43,14 @@ def command(**given: Any) -> None:
 
 def show_memory(*, engine: str, n: str, budget: str | None, variant: str, measure: bool, as_json: bool) -> None:
     from whet.cli.console import print_json
+    from whet.evidence.registry import load
     from whet.msm.webgpu.frontier import MODEL, at, frontier
     from whet.msm.webgpu.knobs import SPECS, Choice
     from whet.msm.webgpu.memory import Request, fit, memory_map
     from whet.protocol import choose_variant, parse_bytes, parse_size
 
     if engine != "msm":
+        load(engine)
         raise Unsupported(f"engine {engine} has no budget lever", cure="its map is in the runs that `whet ab` stores")
     count = parse_size(n, what="n")
     allowed = None if budget is None else parse_bytes(budget, what="budget")
@@ -58,16 +60,13 @@ def show_memory(*, engine: str, n: str, budget: str | None, variant: str, measur
 
         memory_cpu.show(choose(variant), count, allowed, measure=measure, as_json=as_json)
         return
-    chosen = choose_variant("msm", list(SPECS.values()), variant)
+    chosen = choose_variant("msm on a GPU", list(SPECS.values()), variant)
     request = Request(count, Choice.of(chosen.name, chosen.knobs), count, memory_budget=allowed)
     points = frontier(request)
     try:
         point = at(request, fit(request))
     except DeviceOutOfMemory as error:
-        floor = points[-1]
-        raise BadInput(
-            f"{error.cause}; with {floor.batches} batches it is {floor.total_bytes:,}", cure=error.cure
-        ) from error
+        raise BadInput(error.cause, cure=error.cure) from error
     rows = memory_map(count, request.choice, memory_budget=allowed)
     measured = _measured(request, points, str(chosen)) if measure else {}
     if as_json:

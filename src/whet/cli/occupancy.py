@@ -33,6 +33,7 @@ def command(**given: Any) -> None:
 
 def show_occupancy(*, engine: str, variant: str, which: str, arrays: bool, as_json: bool) -> None:
     from whet.cli.console import print_json
+    from whet.evidence.registry import load
     from whet.gpu.live_words import footprint
     from whet.gpu.occupancy import PROFILES, predict
     from whet.msm.webgpu.knobs import SPECS, Choice
@@ -40,8 +41,9 @@ def show_occupancy(*, engine: str, variant: str, which: str, arrays: bool, as_js
     from whet.protocol import choose_variant
 
     if engine != "msm":
+        load(engine)
         raise Unsupported(f"engine {engine} does not describe its kernels", cure="use msm")
-    chosen = choose_variant("msm", list(SPECS.values()), variant)
+    chosen = choose_variant("msm on a GPU", list(SPECS.values()), variant)
     kernels = render(Choice.of(chosen.name, chosen.knobs), chosen.knobs.get("multiply") == "wide", None)
     if which not in kernels:
         raise BadInput(f"{chosen} has no pass {which!r}", cure=f"passes: {', '.join(kernels)}")

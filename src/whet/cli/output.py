@@ -9,6 +9,19 @@ from pathlib import Path
 
 from whet.errors import WhetError
 
+CURE = "choose another file; its folder must exist, be writable and have space"
+
+
+def require_writable(path: Path | None) -> None:
+    """Asked before long work whose result goes to `path`, so that it is not lost in the end."""
+    if path is None:
+        return
+    folder = path.parent
+    if not folder.is_dir():
+        raise WhetError(f"{path} cannot be written: there is no folder {folder}", cure=CURE)
+    if not os.access(path if path.exists() else folder, os.W_OK):
+        raise WhetError(f"{path} cannot be written: permission denied", cure=CURE)
+
 
 def write_text(path: Path, text: str) -> None:
     """Replaces `path` in one step, so that a full disk or an interrupt never leaves half a file."""
@@ -31,5 +44,4 @@ def write_text(path: Path, text: str) -> None:
             raise
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error
-        cure = "choose another file; its folder must exist, be writable and have space"
-        raise WhetError(f"{path} cannot be written: {reason}", cure=cure) from error
+        raise WhetError(f"{path} cannot be written: {reason}", cure=CURE) from error

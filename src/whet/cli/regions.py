@@ -305,12 +305,17 @@ def _check_prediction(paths: tuple[Path, ...], target: Path, options: dict[str, 
 
 @command.command("schema", short_help="list the built-in schemas, or print one")
 @click.argument("name", required=False)
-def schema_command(name: str | None) -> None:
+@as_json
+def schema_command(name: str | None, as_json: bool) -> None:
     """List the built-in schemas, or print one as a start for your own."""
-    from whet.regions.schema import BUILTIN, builtin, builtin_text
+    from whet.regions.schema import BUILTIN, builtin, builtin_text, load_schema
 
-    if name is not None:
+    if name is not None and as_json:
+        print_json(load_schema(name))
+    elif name is not None:
         click.echo(builtin_text(name), nl=False)
-        return
-    for known in BUILTIN:
-        click.echo(f"{known}: {len(builtin(known).regions)} regions")
+    elif as_json:
+        print_json({"schemas": {known: len(builtin(known).regions) for known in BUILTIN}})
+    else:
+        for known in BUILTIN:
+            click.echo(f"{known}: {len(builtin(known).regions)} regions")

@@ -124,6 +124,9 @@ def make_plan(
     where = device if device is not None else engine.devices[0]
     if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
         raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
+    for variant in chosen:
+        if device == "cpu" and engine.device_of(variant, device) != device:
+            raise BadInput(f"variant {variant} does not run on the CPU", cure="leave --device out, or name its device")
     which: Clock = "device" if clock == "device" else "wall"
     drawn = seeds.fresh() if seed is None else seed
     return Plan(engine, loaded.ref, tuple(chosen), where, drawn, which, call_limit_s)

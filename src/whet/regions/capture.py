@@ -265,8 +265,8 @@ def _read(path: Path) -> bytes:
 def _array(raw: bytes, where: str) -> npt.NDArray[Any]:
     try:
         array = np.load(io.BytesIO(raw), allow_pickle=False)
-    except Exception as problem:  # numpy raises many kinds on junk
-        raise BadInput(f"{where}: not a readable .npy: {problem}", cure="give an .npy or .npz capture") from None
+    except Exception:  # numpy raises many kinds on junk, and advises to load it unsafely
+        raise BadInput(f"{where}: not a readable .npy", cure="give an .npy or .npz capture") from None
     if not isinstance(array, np.ndarray):
         raise BadInput(f"{where}: not a single array", cure="give an .npy or .npz capture")
     return array
