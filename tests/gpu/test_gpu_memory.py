@@ -7,11 +7,13 @@ import random
 from dataclasses import replace
 
 import pytest
+from needs import needed
 
 from whet.cli import app
 from whet.errors import BadInput, DeviceOutOfMemory, Unsupported
 from whet.gpu import Pass
-from whet.msm.webgpu.frontier import at, frontier, passes
+from whet.msm.webgpu.estimate import passes
+from whet.msm.webgpu.frontier import at, frontier
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import Request, fit, memory_map, total_bytes
 from whet.msm.webgpu.plan import build
@@ -70,6 +72,12 @@ def test_every_budget_is_kept_or_refused(tried):
         else:
             geometry = fit(request)
             assert floor <= total_bytes(geometry, choice, n) <= budget
+            for count in range(1, geometry.all_windows + 1):
+                try:
+                    other = fit(replace(request, choice=replace(choice, batches=count)))
+                except DeviceOutOfMemory:
+                    continue
+                assert at(request, geometry).estimated_ns <= at(request, other).estimated_ns
         tried("memory budgets")
 
 
@@ -88,13 +96,33 @@ def test_the_frontier_is_what_budgets_buy(tried):
             tried("frontiers")
 
 
+def test_few_batches_with_slices_go_before_many_without():
+    """Sixteen batches with whole scalars fit these bytes too, and would take longer."""
+    geometry = fit(Request(1 << 20, Choice(), 1 << 20, memory_budget=118_500_000))
+    assert (geometry.batch_count, geometry.sliced) == (6, True)
+    slower = [p for p in frontier(Request(1 << 20, Choice(), 1 << 20)) if p.batches == 16 and not p.sliced]
+    assert not slower, "the frontier shows what a budget gives"
+
+
+@pytest.mark.gpu
+@pytest.mark.xdist_group("gpu")
+def test_the_command_measures_some_of_the_frontier(capsys):
+    words = ["memory", "msm", "--n", "300", "--variant", "walker:threads=64,c=8", "--measure"]
+    needed(lambda: app.invoke([*words, "--json"]))
+    rows = json.loads(capsys.readouterr().out)["frontier"]
+    timed = [row for row in rows if row["measured_ns"] is not None]
+    assert timed[0] is rows[0] and timed[-1] is rows[-1]
+    assert 3 <= len(timed) < len(rows)
+    assert all(row["measured_ns"] > 0 for row in timed)
+
+
 @pytest.mark.parametrize("name", VARIANTS)
 def test_passes_are_counted_as_they_are_recorded(name):
     for n, batches in ((1, 1), (300, 3), (5000, 2)):
         choice = replace(VARIANTS[name], batches=batches)
         plan = build(n, choice)
         recorded = sum(isinstance(step, Pass) for step in plan.program.steps)
-        assert passes(plan.geometry, planned=choice.accumulator != "gpu_plain") == recorded
+        assert passes(plan.geometry, planned=choice.planned) == recorded
         assert at(plan.request, plan.geometry).passes == recorded
 
 

@@ -199,6 +199,17 @@ def test_the_command_measures_keeps_and_says_so(device, tuned_file, tmp_path, ca
     assert recall("saxpy", device.info.key, device.info.driver).best == said["best"]
 
 
+@pytest.mark.gpu
+@pytest.mark.xdist_group("gpu")
+def test_the_sum_is_measured_on_both_sides(device, tuned_file, tmp_path, capsys):
+    app.invoke(["tune", "msm", "--n", "64", "--most", "2", "--store", str(tmp_path / "runs.sqlite"), "--json"])
+    said = json.loads(capsys.readouterr().out)["tuned"]
+    assert set(said["times_ns"]) == {"walker", "affine"}
+    assert said["best_on_adapter"] == "walker", "the only one of them that runs there"
+    assert said["best"] == min(said["times_ns"], key=said["times_ns"].get) or said["best"] == "walker"
+    assert recall("msm", device.info.key, device.info.driver).best == said["best"]
+
+
 def test_an_engine_without_candidates_says_so(capsys):
     with pytest.raises(WhetError, match="nothing to choose"):
         app.invoke(["tune", "graph"])

@@ -44,7 +44,8 @@ def command(**given: Any) -> None:
 def show_memory(*, engine: str, n: str, budget: str | None, variant: str, measure: bool, as_json: bool) -> None:
     from whet.cli.console import print_json
     from whet.evidence.registry import load
-    from whet.msm.webgpu.frontier import MODEL, at, frontier
+    from whet.msm.webgpu.estimate import MODEL
+    from whet.msm.webgpu.frontier import at, frontier
     from whet.msm.webgpu.knobs import SPECS, Choice
     from whet.msm.webgpu.memory import Request, fit, memory_map
     from whet.protocol import choose_variant, parse_bytes, parse_size
@@ -125,7 +126,7 @@ def _show_frontier(points: Sequence[Point], measured: Mapping[int, int]) -> None
 
     from whet.cli.console import console
     from whet.evidence.units import duration, ratio
-    from whet.msm.webgpu.frontier import MODEL
+    from whet.msm.webgpu.estimate import MODEL
 
     click.echo(f"frontier (the time is a model: {MODEL}; --measure times it here)")
     table = Table(box=None, pad_edge=False)

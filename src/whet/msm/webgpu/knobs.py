@@ -54,6 +54,11 @@ class Choice:
         return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0)
 
     @property
+    def planned(self) -> bool:
+        """Whether there are tasks: the reference has one thread per bucket instead."""
+        return self.accumulator != "gpu_plain"
+
+    @property
     def group_tasks(self) -> int:
         """Tasks of a workgroup."""
         return self.tpb * self.slots

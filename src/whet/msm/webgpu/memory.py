@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from itertools import product
 
 from whet.errors import BadInput, DeviceOutOfMemory
+from whet.msm.webgpu.estimate import estimated_ns
 from whet.msm.webgpu.geometry import RECORD_WORDS, Geometry, require_window_bits, window_bits
 from whet.msm.webgpu.kernels import COUNTERS, TALLY_WORDS
 from whet.msm.webgpu.knobs import Choice
@@ -69,9 +71,8 @@ def memory_map(
 def buffer_sizes(geometry: Geometry, choice: Choice, resident: int) -> dict[str, int]:
     """Every buffer of a program, in closed form."""
     windows, columns, rows = geometry.batch_windows, geometry.columns, geometry.rows
-    planned = choice.accumulator != "gpu_plain"
     sizes = {
-        "params": 4 * RECORD_WORDS * parameter_records(geometry, planned),
+        "params": 4 * RECORD_WORDS * parameter_records(geometry, choice.planned),
         "points_x": COORDINATE_BYTES * resident * (2 if choice.glv else 1),
         "points_y": COORDINATE_BYTES * resident,
         "scalars": 4 * geometry.words * rows * geometry.vectors,
@@ -82,7 +83,7 @@ def buffer_sizes(geometry: Geometry, choice: Choice, resident: int) -> dict[str,
         "tally": 4 * TALLY_WORDS,
         "result": POINT_BYTES * geometry.all_windows * geometry.window_bits + COUNTER_BYTES,
     }
-    if planned:
+    if choice.planned:
         sizes["blocks"] = 8 * geometry.blocks
         sizes["dense"] = 16 * max(1, geometry.dense)
         sizes["tally"] += 4 * geometry.max_tasks
@@ -100,40 +101,59 @@ def parameter_records(geometry: Geometry, planned: bool) -> int:
 
 def total_bytes(geometry: Geometry, choice: Choice, resident: int) -> int:
     """Everything at its peak: all buffers and the staging buffer of the result."""
-    sizes = buffer_sizes(geometry, choice, resident)
+    return _peak_bytes(buffer_sizes(geometry, choice, resident))
+
+
+def _peak_bytes(sizes: Mapping[str, int]) -> int:
     return sum(sizes.values()) + sizes["result"]
 
 
-def fit(request: Request) -> Geometry:
-    """The fewest batches that fit the limits and the budget; scalars cut into slices only where nothing else does."""
-    choice, resident = request.choice, request.resident
+@dataclass(frozen=True)
+class Way:
+    """One way to cut a sum into batches, with its bytes at the peak and its time by the model of `estimate`."""
+
+    geometry: Geometry
+    total_bytes: int
+    estimated_ns: float
+
+
+def ways(request: Request) -> list[Way]:
+    """Every number of batches whose buffers a binding can hold, scalars whole or in slices; the fastest first."""
+    choice = request.choice
     rows = 2 * request.n if choice.glv else request.n
     c = require_window_bits(choice.c or window_bits(rows, glv=choice.glv))
     whole = Geometry(request.n, c, choice.glv, request.vectors, 1, False, choice.most_tasks(rows), choice.group_tasks)
-    binding = request.limits.get("max-storage-buffer-binding-size", FLOOR_BINDING_BYTES)
-    allowed = request.memory_budget
-    if allowed is None:
-        points_bytes = POINT_BYTES * resident
-        allowed = points_bytes + max(SCRATCH_FLOOR_BYTES, int(SCRATCH_SHARE * points_bytes))
+    counts = [min(choice.batches, whole.all_windows)] if choice.batches else range(1, whole.all_windows + 1)
     may_slice = not choice.glv and request.vectors == 1 and request.memory_budget is not None
-    possible = []
-    for sliced in (False, True) if may_slice else (False,):
-        for count in [choice.batches] if choice.batches else range(1, whole.all_windows + 1):
-            geometry = replace(whole, batch_count=min(count, whole.all_windows), sliced=sliced)
-            if max(buffer_sizes(geometry, choice, resident).values()) > binding:
-                continue
-            possible.append((total_bytes(geometry, choice, resident), geometry))
-            if possible[-1][0] <= allowed:
-                return geometry
-    if not possible:
+    binding = request.limits.get("max-storage-buffer-binding-size", FLOOR_BINDING_BYTES)
+    found = []
+    for count, sliced in product(counts, (False, True) if may_slice else (False,)):
+        geometry = replace(whole, batch_count=count, sliced=sliced)
+        sizes = buffer_sizes(geometry, choice, request.resident)
+        if max(sizes.values()) <= binding:
+            found.append(Way(geometry, _peak_bytes(sizes), estimated_ns(geometry, planned=choice.planned)))
+    if not found:
         raise DeviceOutOfMemory(
             f"{request.n:,} points need a binding of more than {binding:,} bytes",
             cure="use fewer points, more batches or a device with larger limits",
         )
-    least, geometry = min(possible, key=lambda pair: pair[0])
+    return sorted(found, key=lambda way: (way.estimated_ns, way.total_bytes))
+
+
+def fit(request: Request) -> Geometry:
+    """The fastest way that fits the budget. Without one: that is in proportion to the points, or the leanest."""
+    allowed = request.memory_budget
+    if allowed is None:
+        points_bytes = POINT_BYTES * request.resident
+        allowed = points_bytes + max(SCRATCH_FLOOR_BYTES, int(SCRATCH_SHARE * points_bytes))
+    possible = ways(request)
+    for way in possible:
+        if way.total_bytes <= allowed:
+            return way.geometry
+    leanest = min(possible, key=lambda way: way.total_bytes)
     if request.memory_budget is not None:
         raise DeviceOutOfMemory(
-            f"{request.n:,} points need {least:,} bytes at least, the budget is {request.memory_budget:,}",
+            f"{request.n:,} points need {leanest.total_bytes:,} bytes at least, the budget is {allowed:,}",
             cure="raise memory_budget, lower the knob threads, or use fewer points",
         )
-    return geometry
+    return leanest.geometry

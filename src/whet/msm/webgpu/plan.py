@@ -87,7 +87,8 @@ def build(
     """The program for n points from `offset` on among `resident` ones, for `vectors` lists of scalars.
 
     `limits` are those of the device (browser's floor by default). `memory_budget` is in bytes, points and staging
-    included; the fewest batches that fit are taken. `wide` says that the device has 64-bit integers.
+    included; of the ways to cut it that fit, the one that `estimate` calls fastest is taken. `wide` is what
+    `multiply=auto` means: 64-bit integers or not.
     """
     resident = n if resident is None else resident
     request = Request(n, choice or Choice(), resident, offset, vectors, memory_budget, limits or {})
@@ -109,7 +110,7 @@ def templates(choice: Choice, wide: bool) -> Templates:
 def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
     """Every kernel of a variant, by the name of its pass. `plant` may change each source before it is used."""
     made = sort_templates(plant)
-    if choice.accumulator == "gpu_plain":
+    if not choice.planned:
         made["accumulate"] = plain_template(wide=wide, plant=plant)
     else:
         made |= plan_templates(plant)
@@ -140,7 +141,7 @@ class _Assembly:
 
     def _batch(self, number: int, batch: Batch) -> BatchSteps:
         before: list[Step] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
-        sums = self._plain(batch) if self.choice.accumulator == "gpu_plain" else self._planned(batch)
+        sums = self._planned(batch) if self.choice.planned else self._plain(batch)
         after = self._reduced(batch)
         if number == len(self.geometry.batches) - 1:
             target = POINT_BYTES * self.geometry.all_windows * self.geometry.window_bits

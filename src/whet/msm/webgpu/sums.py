@@ -10,12 +10,14 @@ import numpy as np
 
 from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported
 from whet.gpu import Buffer, Device, Program, open_device
+from whet.gpu.ledger import Ledger
 from whet.msm.affine import Event, Progress
 from whet.msm.validate import Limbs
 from whet.msm.variants import Answer
 from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map
+from whet.msm.webgpu.multiply import WIDE, fastest_multiply
 from whet.msm.webgpu.plan import Plan, build
 from whet.protocol import MemoryRow
 
@@ -47,6 +49,7 @@ class WebGpuSums:
         self._budget = memory_budget
         self._turn = Lock()
         self._device: Device | None = None
+        self._wide = False
         self._plan: Plan | None = None
         self._buffers: dict[str, Buffer] = {}
         if len(points):
@@ -91,11 +94,9 @@ class WebGpuSums:
 
     @property
     def wide(self) -> bool:
-        """Whether 64-bit integers are used."""
-        has = "shader-int64" in self._opened().info.features
-        if self.choice.multiply == "wide" and not has:
-            raise Unsupported(f"{self._opened().info.key} has no 64-bit integers", cure="use multiply=portable")
-        return has
+        """Whether the multiply uses 64-bit integers: as the knob says, or as was measured."""
+        self._opened()
+        return self._wide
 
     def close(self) -> None:
         with self._turn:
@@ -105,6 +106,7 @@ class WebGpuSums:
         if self._device is None:
             device = open_device(self._adapter, features=FEATURES)
             try:
+                self._wide = _multiply(device, self.choice) == WIDE
                 x, y = upload_points(self._points, glv=self.choice.glv)
                 device.buffer("points_x", x.nbytes, data=x)
                 device.buffer("points_y", y.nbytes, data=y)
@@ -179,6 +181,17 @@ class WebGpuSums:
             self._buffers = device.allocate(Program(rest, (), plan.program.constants))
         self._plan = plan
         return plan
+
+
+def _multiply(device: Device, choice: Choice) -> str:
+    """The multiply to use. What its trial allocates, if there is one, is gone from the ledger afterwards."""
+    if choice.multiply == WIDE and "shader-int64" not in device.info.features:
+        raise Unsupported(f"{device.info.key} has no 64-bit integers", cure="use multiply=portable")
+    if choice.multiply != "auto":
+        return choice.multiply
+    found = fastest_multiply(device)
+    device.ledger = Ledger()
+    return found
 
 
 def _binding_limit(limits: dict[str, int]) -> int:

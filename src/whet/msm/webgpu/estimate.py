@@ -1,0 +1,36 @@
+"""What a sum would take, from its sizes alone: a model, for choosing between ways to cut it into batches.
+
+One addition costs ADDITION_NS, one pass PASS_NS whatever it does, and one more submission SUBMISSION_NS. The first two
+follow published measurements of a sum of this kind on an integrated GPU (Apple M2: 2^17 points in about 85 ms; M4:
+105 us for an empty pass), the third is a round trip measured here. It knows nothing of memory bandwidth or of batches
+too small to fill a device, so it flatters many batches; `whet memory --measure` times real ones.
+"""
+
+from __future__ import annotations
+
+from whet.msm.webgpu.geometry import Geometry
+
+ADDITION_NS = 30.0
+PASS_NS = 105_000.0
+SUBMISSION_NS = 300_000.0
+MODEL = "30 ns per addition, 105 µs per pass, 0.3 ms per further submission"
+SORT_PASSES, PLAN_PASSES, ACCUMULATE_PASSES, STORE_PASSES, GATHER_PASSES = 4, 3, 1, 1, 1
+
+
+def additions(geometry: Geometry) -> int:
+    """One per digit, two per bucket in the reduction."""
+    return geometry.all_windows * (geometry.rows + 2 * geometry.columns)
+
+
+def passes(geometry: Geometry, *, planned: bool) -> int:
+    """Of all batches. `planned` is false for the reference accumulator, which needs no plan and no combining."""
+    summing = PLAN_PASSES + ACCUMULATE_PASSES + geometry.combine_levels + STORE_PASSES if planned else ACCUMULATE_PASSES
+    each = SORT_PASSES + summing + geometry.window_bits - 1 + GATHER_PASSES
+    return each * len(geometry.batches)
+
+
+def estimated_ns(geometry: Geometry, *, planned: bool) -> float:
+    """Scalars that are sent batch by batch need a submission each; otherwise one takes all batches."""
+    submissions = len(geometry.batches) - 1 if geometry.sliced else 0
+    work_ns = additions(geometry) * ADDITION_NS + passes(geometry, planned=planned) * PASS_NS
+    return work_ns + submissions * SUBMISSION_NS
