@@ -5,6 +5,7 @@ from __future__ import annotations
 import array
 import mmap
 import threading
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -236,3 +237,22 @@ def test_point_shows_itself():
 
 def test_field_backend_is_reported():
     assert field.fp.backend() in field.fp.backends()
+
+
+@pytest.mark.parametrize("form", ["limbs", "bytes", "buffer"])
+def test_scalars_are_read_where_they_lie(form):
+    """A call allocates much less than its input: no copy is made on the way in."""
+    n = 1 << 14
+    points = inputs.points_from_logs(inputs.logs("random", n, 5))
+    scalars = inputs.scalars("random", n, 6)
+    octets = scalars.view(np.uint8).reshape(n, 32)
+    given = {"limbs": scalars, "bytes": octets, "buffer": memoryview(octets.reshape(-1))}[form]
+    with msm.Engine(points, montgomery=True, check=False, variant="affine") as engine:
+        engine(scalars)
+        tracemalloc.start()
+        try:
+            engine(given)
+            most_bytes = tracemalloc.get_traced_memory()[1]
+        finally:
+            tracemalloc.stop()
+    assert most_bytes < scalars.nbytes / 8
