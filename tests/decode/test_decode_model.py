@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -90,3 +91,10 @@ def test_cases_that_do_not_exist():
     for sizes in ({"batch": 1}, step | {"batch": 9}, step | {"hidden": 65}, step | {"page": 0}):
         with pytest.raises(BadInput):
             engine.prepare(Case(sizes=sizes, profile="f32-f32"), 1)
+
+
+def test_the_example_generates_tokens():
+    example = Path(__file__).parents[2] / "examples" / "decode_model.py"
+    said = subprocess.run([sys.executable, example], capture_output=True, text=True, timeout=120, check=True).stdout
+    assert len(eval(said.splitlines()[0].removeprefix("tokens "))) == 20
+    assert "the same with one worker: True" in said
