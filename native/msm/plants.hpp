@@ -14,6 +14,7 @@
     X(infinite_sum_kept)   \
     X(padding_added)       \
     X(endomorphism_lost)   \
+    X(last_mapping_lost)   \
     X(last_round_lost)     \
     X(split_list_lost)     \
     X(window_lost)         \

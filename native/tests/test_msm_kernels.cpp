@@ -30,26 +30,32 @@ Fp awkward() {
 }
 
 struct Work {
-    std::vector<Fp> table;  // x, y, beta x of each point; the last is as awkward as the others
+    std::vector<Fp> table;  // x, y of each point
     std::vector<u32> entries, targets;
+    std::vector<u16> endo_rounds;  // lanes that change over at any round, also before the first and after the last
     std::vector<Group> lists;
 };
 
 Work make_work() {
     Work work;
-    while (work.table.size() < 3 * points) {
+    while (work.table.size() < 2 * points) {
         const Fp value = awkward();
-        if (work.table.size() % 3 == 1 && value.is_zero()) continue;  // no point of the curve has y = 0
+        if (work.table.size() % 2 == 1 && value.is_zero()) continue;  // no point of the curve has y = 0
         work.table.push_back(value);
     }
     for (std::size_t g = 0; g < groups; ++g) {
-        work.lists.push_back({static_cast<u32>(work.entries.size()), static_cast<u32>(rounds)});
+        const u32 first = static_cast<u32>(work.entries.size());
+        const bool ragged = random_bits() % 4 != 0;
+        work.lists.push_back({first, static_cast<u16>(rounds), ragged});
         for (std::size_t i = 0; i < lanes * rounds; ++i) {
             const u64 bits = random_bits();
-            const u32 entry = entry_of_point(bits % points, bits >> 32 & 1) | (bits >> 33 & entry_sign);
-            work.entries.push_back(bits >> 34 & 31 ? entry : padding_entry);
+            const u32 entry = entry_of(bits % points) | (bits >> 33 & entry_sign);
+            work.entries.push_back(bits >> 34 & 31 || !ragged ? entry : padding_entry);
         }
-        for (std::size_t i = 0; i < lanes; ++i) work.targets.push_back(static_cast<u32>(lanes * g + i));
+        for (std::size_t i = 0; i < lanes; ++i) {
+            work.targets.push_back(static_cast<u32>(lanes * g + i));
+            work.endo_rounds.push_back(static_cast<u16>(random_bits() % (rounds + 1)));
+        }
     }
     return work;
 }
@@ -74,6 +80,7 @@ Answer run(const Kernel& kernel, const Work& work) {
                          work.lists.data(),
                          groups,
                          work.targets.data(),
+                         work.endo_rounds.data(),
                          reinterpret_cast<std::byte*>(answer.sums.data()),
                          answer.present.data(),
                          scratch};

@@ -19,27 +19,21 @@ using u32 = std::uint32_t;
 constexpr std::size_t lanes = 8;           // lists in a group
 constexpr std::size_t chunk_groups = 256;  // 2048 additions share an inversion; sums and the next points fit half an L2
 constexpr std::size_t field_bytes = 32;
-constexpr std::size_t sum_bytes = 2 * field_bytes;    // x, y
-constexpr std::size_t point_bytes = 3 * field_bytes;  // x, y, beta x: the last two halves of a GLV point share y
+constexpr std::size_t point_bytes = 2 * field_bytes;  // x, y: one line of the cache
 
-// An entry of a list names a point of a table and a sign. Tables are addressed in units of 32 bytes: x lies at `unit`,
-// y one unit behind it, or one before it when `endo` is set (beta x of a prepared point).
+// An entry of a list names a point of a table and a sign. It is the byte offset of the point with the sign in a bit
+// that no offset has, so that fetching it ahead needs no arithmetic.
 constexpr u32 entry_sign = 1;
-constexpr u32 entry_endo = 2;
 constexpr u32 padding_entry = ~u32{0};  // this lane adds nothing in this round
-constexpr u32 entry_of_point(std::size_t index, bool endo) {
-    return static_cast<u32>((3 * index + (endo ? 2 : 0)) << 2) | (endo ? entry_endo : 0);
-}
-constexpr u32 entry_of_sum(std::size_t index) { return static_cast<u32>(index << 3); }
-constexpr std::size_t x_offset(u32 entry) { return static_cast<std::size_t>(entry & ~u32{3}) << 3; }
-constexpr std::size_t y_offset(u32 entry) {
-    return x_offset(entry) + field_bytes - (static_cast<std::size_t>(entry & entry_endo) << 5);
-}
+constexpr u32 entry_of(std::size_t index) { return static_cast<u32>(index * point_bytes); }
+constexpr std::size_t x_offset(u32 entry) { return entry & ~static_cast<u32>(point_bytes - 1); }
+constexpr std::size_t y_offset(u32 entry) { return x_offset(entry) + field_bytes; }
 
 // Eight lists that are summed side by side. Entry of lane j in round r: entries[first + 8 r + j].
 struct Group {
     u32 first;
-    u32 rounds;
+    u16 rounds;
+    u16 ragged;  // 0: no entry is padding
 };
 constexpr u32 no_target = ~u32{0};
 
@@ -49,9 +43,12 @@ struct Chunk {
     const Group* groups;  // longest first
     std::size_t group_count;
     const u32* targets;  // 8 per group: where a list's sum goes, or no_target
-    std::byte* sums;     // sum_bytes each, canonical, same form
-    u8* present;         // per target: 1 a point, 0 infinity
-    void* scratch;       // kernel.scratch_bytes, aligned to 64
+    // 8 per group: how many entries at the start of a list stand for the image of their point under the endomorphism.
+    // They are summed as they are, and the sum is mapped before the next entry. Null: none.
+    const u16* endo_rounds;
+    std::byte* sums;  // point_bytes each, canonical, same form
+    u8* present;      // per target: 1 a point, 0 infinity
+    void* scratch;    // kernel.scratch_bytes, aligned to 64
 };
 
 struct Counts {

@@ -2,6 +2,10 @@
 // shared. Against the scalar kernel it changes the arithmetic (lazy 5 x 52-bit limbs, R = 2^260) and works on two
 // groups at once. At 2^16 points that takes a quarter of the time of the scalar kernel. It presses on the IFMA ports:
 // every vector operation counts.
+#include <algorithm>
+#include <cstring>
+#include <type_traits>
+
 #include "msm/affine/chunk.hpp"
 #include "msm/affine/lanes52.hpp"
 #include "msm/plants.hpp"
@@ -21,21 +25,34 @@ struct Exceptions {
     LaneMask copy = 0;    // the sum was infinity: it becomes the entry
     LaneMask twice = 0;   // the entry equals the sum
     LaneMask vanish = 0;  // the entry is the negative of the sum
-    bool any() const { return (hold | copy | twice | vanish) != 0; }
-    bool operator==(const Exceptions&) const = default;
 };
 
 // One spare group at the end evens out odd counts: it only ever holds.
 constexpr std::size_t scratch_groups = chunk_groups + 1;
+constexpr std::size_t mapping_groups = (scratch_groups + 31) / 32 * 32;  // whole vectors of 16-bit numbers
+constexpr u16 never = 0xffff;
+
+constexpr u8 guard_ragged = 1, guard_infinite = 2;
 
 struct alignas(64) Scratch {
     Sum sum[scratch_groups];
     Lanes denominator[scratch_groups];  // carried
     Lanes prefix[scratch_groups];       // product of the earlier denominators of the chain, carried
-    Exceptions exceptions[scratch_groups];
+    const u32* next[scratch_groups];    // the group's entries of this round
+    u16 mapping_round[mapping_groups];  // before which round lanes of the group are mapped next, or never
     LaneMask infinite[scratch_groups];
-    const u32* next[scratch_groups];  // the group's entries of this round
+    u8 guard[scratch_groups];                              // where the group may have padding or infinite sums
+    alignas(8) Exceptions exceptions[scratch_groups + 1];  // clear but between the passes of a round
 };
+
+// Two neighbours at once: plain pairs are the rule, and each test takes its share of the ports.
+template <class T>
+WHET_INLINE bool any_of_pair(const T* first) {
+    std::conditional_t<sizeof(T) == 1, u16, u64> both;
+    static_assert(2 * sizeof(T) == sizeof both);
+    std::memcpy(&both, first, sizeof both);
+    return both != 0;
+}
 
 constexpr u32 idle_entries[lanes] = {padding_entry, padding_entry, padding_entry, padding_entry,
                                      padding_entry, padding_entry, padding_entry, padding_entry};
@@ -103,10 +120,7 @@ WHET_INLINE Lanes below_limit(Lanes a, const u64& limit, const Limbs52& multiple
 }
 
 void prefetch_points(const Chunk& chunk, const u32* entries) {
-    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) {
-        __builtin_prefetch(chunk.table + x_offset(entries[i]), 0, 2);
-        __builtin_prefetch(chunk.table + y_offset(entries[i]), 0, 2);
-    }
+    WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(chunk.table + entries[i], 0, 2);
 }
 
 // The first points of all lists, while those of the round after are fetched.
@@ -118,11 +132,49 @@ void load_first_points(const Chunk& chunk, Scratch& s) {
         if (g + ahead < chunk.group_count) prefetch_points(chunk, chunk.entries + chunk.groups[g + ahead].first);
         if (chunk.groups[g].rounds > 1) prefetch_points(chunk, entries + lanes);
         s.infinite[g] = static_cast<LaneMask>(~active_lanes(entries));
+        s.guard[g] = chunk.groups[g].ragged ? guard_ragged : u8{0};
         const SafeEntries safe(entries);
         const u32* const from = s.infinite[g] == 0 ? entries : safe.entry;
         s.sum[g].x = gather_x(chunk.table, from);
         s.sum[g].y = tidy(gather_signed_y(chunk.table, from));
         s.next[g] = entries + lanes;
+    }
+    std::fill_n(s.exceptions, scratch_groups + 1, Exceptions{});
+}
+
+// The first round after `round` before which a lane of the group is mapped.
+WHET_INLINE u16 next_mapping(__m128i endo_rounds, u32 round) {
+    const __mmask8 later = _mm_cmpgt_epu16_mask(endo_rounds, _mm_set1_epi16(static_cast<short>(round)));
+    const __m128i candidates = _mm_mask_blend_epi16(later, _mm_set1_epi16(-1), endo_rounds);
+    return static_cast<u16>(_mm_extract_epi16(_mm_minpos_epu16(candidates), 0));
+}
+WHET_INLINE __m128i endo_rounds_of(const Chunk& chunk, std::size_t g) {
+    return _mm_loadu_si128(reinterpret_cast<const __m128i*>(chunk.endo_rounds + lanes * g));
+}
+
+void plan_mappings(const Chunk& chunk, Scratch& s) {
+    std::fill_n(s.mapping_round, mapping_groups, never);
+    if (chunk.endo_rounds == nullptr) return;
+    for (std::size_t g = 0; g < chunk.group_count; ++g) s.mapping_round[g] = next_mapping(endo_rounds_of(chunk, g), 0);
+}
+
+// The sums of some lanes to their images under the endomorphism: x becomes beta x.
+WHET_INLINE Lanes mapped(LaneMask mask, const Lanes& x) {
+    return choose(mask, masked(product(x, all_lanes(constants52.beta))), x);
+}
+
+// Lists begin with the entries of the second halves of the scalars. Lanes that have added the last of them are mapped.
+void map_before(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round) {
+    const __m512i wanted = _mm512_set1_epi16(static_cast<short>(round));
+    for (std::size_t first = 0; first < groups; first += 32) {
+        __mmask32 due = _mm512_cmpeq_epi16_mask(_mm512_loadu_si512(s.mapping_round + first), wanted);
+        for (; due != 0; due &= due - 1) {
+            const std::size_t g = first + static_cast<std::size_t>(__builtin_ctz(due));
+            const __m128i endo_rounds = endo_rounds_of(chunk, g);
+            const LaneMask lane = _mm_cmpeq_epi16_mask(endo_rounds, _mm512_castsi512_si128(wanted));
+            s.sum[g].x = mapped(lane, s.sum[g].x);
+            s.mapping_round[g] = next_mapping(endo_rounds, round);
+        }
     }
 }
 
@@ -132,7 +184,6 @@ __attribute__((noinline)) Lanes guarded_denominator(const Chunk& chunk, Scratch&
     const SafeEntries safe(s.next[g]);
     const Lanes plain = x_difference(gather_x(chunk.table, safe.entry), s.sum[g].x);
     const LaneMask infinite = s.infinite[g];
-    s.exceptions[g] = {};
     s.exceptions[g].hold = static_cast<LaneMask>(~active);
     s.exceptions[g].copy = active & infinite;
     if (WHET_PLANT(infinite_sum_kept)) s.exceptions[g].copy = 0, s.exceptions[g].hold |= infinite;
@@ -140,10 +191,7 @@ __attribute__((noinline)) Lanes guarded_denominator(const Chunk& chunk, Scratch&
     return choose(active & static_cast<LaneMask>(~infinite), plain, all_lanes(constants52.one));
 }
 
-WHET_INLINE Lanes denominator_of(const Chunk& chunk, Scratch& s, std::size_t g) {
-    if (active_lanes(s.next[g]) != 0xff || s.infinite[g] != 0) [[unlikely]]
-        return guarded_denominator(chunk, s, g);
-    s.exceptions[g] = {};
+WHET_INLINE Lanes plain_denominator(const Chunk& chunk, const Scratch& s, std::size_t g) {
     return x_difference(gather_x(chunk.table, s.next[g]), s.sum[g].x);
 }
 
@@ -166,14 +214,18 @@ Products multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups) {
         if (g + ahead + 1 < groups) {
             for (std::size_t k = 0; k < 2; ++k) {
                 const u32* entries = s.next[g + ahead + k];
-                WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i)
-                    __builtin_prefetch(chunk.table + x_offset(entries[i]));
+                WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(chunk.table + entries[i]);
             }
         }
         Lanes* const own = run.pair_of(g);
         s.prefix[g] = own[0];
         s.prefix[g + 1] = own[1];
-        const Lanes even = denominator_of(chunk, s, g), odd = denominator_of(chunk, s, g + 1);
+        Lanes even, odd;
+        if (any_of_pair(s.guard + g)) [[unlikely]] {
+            even = guarded_denominator(chunk, s, g), odd = guarded_denominator(chunk, s, g + 1);
+        } else {
+            even = plain_denominator(chunk, s, g), odd = plain_denominator(chunk, s, g + 1);
+        }
         s.denominator[g] = even;
         s.denominator[g + 1] = odd;
         product_pair(own[0], own[0], even, own[1], own[1], odd);
@@ -266,6 +318,8 @@ __attribute__((noinline)) void add_exceptional(const Chunk& chunk, Scratch& s, s
     s.sum[g].x = choose(e.hold, x1, choose(e.copy, x2, x3));
     s.sum[g].y = choose(e.hold, y1, choose(e.copy, tidy(y2), y3));
     s.infinite[g] = static_cast<LaneMask>((s.infinite[g] & ~e.copy) | e.vanish);
+    s.guard[g] = static_cast<u8>((s.guard[g] & guard_ragged) | (s.infinite[g] ? guard_infinite : 0));
+    s.exceptions[g] = {};
 }
 
 // The points that both groups of a pair add in the next round, fetched into L2 a few at a time: there are a dozen fill
@@ -276,9 +330,7 @@ class NextPoints {
     template <std::size_t first, std::size_t last>
     WHET_INLINE void prefetch() const {
         WHET_UNROLL for (std::size_t i = first; i < last; ++i) {
-            const u32 entry = entries_[i / lanes][i % lanes];
-            __builtin_prefetch(table_ + x_offset(entry), 0, 2);
-            __builtin_prefetch(table_ + y_offset(entry), 0, 2);
+            __builtin_prefetch(table_ + entries_[i / lanes][i % lanes], 0, 2);
         }
     }
     WHET_INLINE void prefetch_entries_after() const {
@@ -351,7 +403,7 @@ void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t ne
     Inverses own = own_inverses(s, inverse, groups - 2);
     for (std::size_t g = groups; g > 0;) {
         g -= 2;
-        if (s.exceptions[g].any() || s.exceptions[g + 1].any()) [[unlikely]] {
+        if (any_of_pair(s.exceptions + g)) [[unlikely]] {
             add_exceptional(chunk, s, g, own.a);
             add_exceptional(chunk, s, g + 1, own.b);
             step_down(s, inverse, g);
@@ -376,7 +428,7 @@ void store_sums(const Chunk& chunk, const Scratch& s) {
         if (g + ahead < chunk.group_count) {
             for (std::size_t i = 0; i < lanes; ++i) {
                 const u32 later = targets[lanes * ahead + i];
-                __builtin_prefetch(chunk.sums + sum_bytes * (later == no_target ? 0 : later), 1);
+                __builtin_prefetch(chunk.sums + point_bytes * (later == no_target ? 0 : later), 1);
             }
         }
         std::byte* at[lanes];
@@ -385,10 +437,16 @@ void store_sums(const Chunk& chunk, const Scratch& s) {
             if (targets[i] == no_target) continue;
             const bool finite = !(s.infinite[g] >> i & 1);
             chunk.present[targets[i]] = finite;
-            at[i] = chunk.sums + sum_bytes * targets[i];
+            at[i] = chunk.sums + point_bytes * targets[i];
             wanted |= static_cast<LaneMask>(finite << i);
         }
-        scatter_points(canonical(s.sum[g].x), canonical(s.sum[g].y), at, wanted);
+        Lanes x = s.sum[g].x;
+        if (s.mapping_round[g] != never &&
+            !WHET_PLANT(last_mapping_lost)) {  // lists that end with an entry of a second half
+            const __m128i due = _mm_set1_epi16(static_cast<short>(s.mapping_round[g]));
+            x = mapped(_mm_cmpge_epu16_mask(endo_rounds_of(chunk, g), due), x);
+        }
+        scatter_points(canonical(x), canonical(s.sum[g].y), at, wanted);
     }
 }
 
@@ -404,6 +462,7 @@ void sum_lists(const Chunk& chunk, Counts& counts) {
     if (chunk.group_count == 0) return;
     Scratch& s = *static_cast<Scratch*>(chunk.scratch);
     load_first_points(chunk, s);
+    plan_mappings(chunk, s);
     std::size_t active = chunk.group_count;
     const auto active_in = [&](u32 round, std::size_t from) {
         while (from > 0 && chunk.groups[from - 1].rounds <= round) --from;
@@ -414,10 +473,12 @@ void sum_lists(const Chunk& chunk, Counts& counts) {
         const std::size_t even = active + active % 2;
         if (even > active) {  // the spare group, or a finished one that must not move on
             s.next[active] = idle_entries;
+            s.guard[active] = guard_ragged;
             if (active == chunk.group_count) s.infinite[active] = 0xff;
         }
         const std::size_t following = active_in(round + 1, active);
         if (WHET_PLANT(last_round_lost) && following == 0) break;
+        map_before(chunk, s, active, round);
         Products run = multiply_up(chunk, s, even);
         if (has_zero(run) && !WHET_PLANT(slow_pass_skipped)) run = resolve_zeros(chunk, s, even, counts);
         add_down(chunk, s, even, following, invert(run));
@@ -431,8 +492,8 @@ void sum_lists(const Chunk& chunk, Counts& counts) {
 bool usable() {
     __builtin_cpu_init();
     return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl") && __builtin_cpu_supports("avx512ifma") &&
-           __builtin_cpu_supports("avx512vbmi2");
+           __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512vl") &&
+           __builtin_cpu_supports("avx512ifma") && __builtin_cpu_supports("avx512vbmi2");
 }
 
 }  // namespace

@@ -203,21 +203,18 @@ void decompose_ifma(const std::byte* scalars, std::size_t n, const Digits& digit
 void prepare_ifma(const std::byte* points, std::size_t n, bool montgomery, std::byte* table) {
     for (std::size_t i = 0; i < n; i += lanes) {
         const std::byte *x_from[lanes], *y_from[lanes];
-        std::byte *x_to[lanes], *y_to[lanes], *endo_to[lanes];
+        std::byte *x_to[lanes], *y_to[lanes];
         for (std::size_t lane = 0; lane < lanes; ++lane) {
             const std::size_t index = std::min(i + lane, n - 1);  // the last lanes may do the last point twice
-            x_from[lane] = points + sum_bytes * index;
+            x_from[lane] = points + point_bytes * index;
             y_from[lane] = x_from[lane] + field_bytes;
             x_to[lane] = table + point_bytes * index;
             y_to[lane] = x_to[lane] + field_bytes;
-            endo_to[lane] = y_to[lane] + field_bytes;
         }
         const Lanes enter = all_lanes(montgomery ? constants52.two_to_264 : constants52.r_squared);
         const Lanes x = masked(product(gather(x_from), enter)), y = masked(product(gather(y_from), enter));
-        const Lanes endo = masked(product(x, all_lanes(constants52.beta)));
         scatter(canonical(x), x_to, 0xff);
         scatter(canonical(y), y_to, 0xff);
-        scatter(canonical(endo), endo_to, 0xff);
     }
 }
 

@@ -32,11 +32,11 @@ u128 two_complement(const glv::Half& half) {
 void prepare_scalar(const std::byte* points, std::size_t n, bool montgomery, std::byte* table) {
     for (std::size_t i = 0; i < n; ++i) {
         Limbs<4> x, y;
-        std::memcpy(&x, points + sum_bytes * i, field_bytes);
-        std::memcpy(&y, points + sum_bytes * i + field_bytes, field_bytes);
+        std::memcpy(&x, points + point_bytes * i, field_bytes);
+        std::memcpy(&y, points + point_bytes * i + field_bytes, field_bytes);
         const Fp px = montgomery ? Fp::from_montgomery_limbs(x) : Fp::from_canonical(x);
         const Fp py = montgomery ? Fp::from_montgomery_limbs(y) : Fp::from_canonical(y);
-        const Fp prepared[3] = {px, py, px * glv::beta};
+        const Fp prepared[2] = {px, py};
         std::memcpy(table + point_bytes * i, prepared, point_bytes);
     }
 }

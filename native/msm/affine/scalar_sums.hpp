@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstring>
 
+#include "curve/glv.hpp"
 #include "msm/affine/chunk.hpp"
 #include "msm/plants.hpp"
 
@@ -39,8 +40,7 @@ struct ScalarSums {
 
     static void prefetch(const Chunk& chunk, u32 entry) {
         if (entry == padding_entry) return;
-        __builtin_prefetch(chunk.table + x_offset(entry), 0, 2);
-        __builtin_prefetch(chunk.table + y_offset(entry), 0, 2);
+        __builtin_prefetch(chunk.table + entry, 0, 2);
     }
 
     // The first points of all lists, while those of the round after are fetched.
@@ -71,6 +71,20 @@ struct ScalarSums {
             Field::multiply_pair(out, a, b);
         else
             for (std::size_t k = 0; k < 2; ++k) out[k] = a[k] * b[k];
+    }
+
+    // Lists begin with the entries of the second halves of the scalars. A sum that has added the last of them goes to
+    // its image under the endomorphism: x becomes beta x.
+    static Field beta() { return load(reinterpret_cast<const std::byte*>(&glv::beta)); }
+    static void map_before(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round) {
+        if (chunk.endo_rounds == nullptr) return;
+        for (std::size_t i = 0; i < lanes * groups; ++i) {
+            if (chunk.endo_rounds[i] == round) s.x[i] = s.x[i] * beta();
+        }
+    }
+    static bool ends_unmapped(const Chunk& chunk, std::size_t i) {
+        if (WHET_PLANT(last_mapping_lost)) return false;
+        return chunk.endo_rounds != nullptr && chunk.endo_rounds[i] >= chunk.groups[i / lanes].rounds;
     }
 
     // dx = 0 is settled on the spot: a comparison costs a scalar kernel nothing, so it needs no second pass.
@@ -186,8 +200,8 @@ struct ScalarSums {
             if (target == no_target) continue;
             chunk.present[target] = !s.infinite[i];
             if (s.infinite[i]) continue;
-            std::byte* to = chunk.sums + sum_bytes * target;
-            const Field x = settled(s.x[i]), y = settled(s.y[i]);
+            std::byte* to = chunk.sums + point_bytes * target;
+            const Field x = settled(ends_unmapped(chunk, i) ? s.x[i] * beta() : s.x[i]), y = settled(s.y[i]);
             std::memcpy(to, &x, field_bytes);
             std::memcpy(to + field_bytes, &y, field_bytes);
         }
@@ -206,6 +220,7 @@ struct ScalarSums {
         for (u32 round = 1; active > 0; ++round) {
             const std::size_t following = active_in(round + 1, active);
             if (WHET_PLANT(last_round_lost) && following == 0) break;
+            map_before(chunk, s, active, round);
             Field run[2];
             multiply_up(chunk, s, active, round, run, counts);
             const Field both = (run[0] * run[1]).inverse();

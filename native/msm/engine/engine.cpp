@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <utility>
 
 #include "msm/engine/errors.hpp"
 #include "msm/plants.hpp"
@@ -81,10 +82,10 @@ struct Engine::Workspace {
 
     void reserve(const Plan& plan) {
         const auto levels = levels_of(plan, 0, plan.batch);
-        lists.reserve({levels[0], levels[1], levels[2]});
+        lists.reserve({levels[0], levels[1], levels[2]}, plan.glv);
         digits.reserve(plan.batch * plan.halves() * sizeof(std::int16_t));
         for (std::size_t i = 0; i < 3; ++i) {
-            sums[i].reserve(sums_of(levels[i]) * sum_bytes);
+            sums[i].reserve(sums_of(levels[i]) * point_bytes);
             present[i].reserve(sums_of(levels[i]));
         }
     }
@@ -209,8 +210,7 @@ struct DigitBlock {
         }
     }
     void take_entries(const std::int16_t* digits, std::size_t count, u32 first_entry) {
-        for (u32 i = 0; i < count; ++i)
-            entry[i] = (first_entry + i * entry_of_point(1, false)) | static_cast<u32>(digits[i] < 0);
+        for (u32 i = 0; i < count; ++i) entry[i] = (first_entry + i * entry_of(1)) | static_cast<u32>(digits[i] < 0);
         std::fill_n(magnitude + count, ahead, u16{0});
     }
     static_assert(entry_sign == 1);
@@ -219,17 +219,20 @@ struct DigitBlock {
     u32 entry[size];
 };
 
-void count_digits(const std::int16_t* digits, std::size_t n, u32* counts) {
+// Returns how many digits are not zero; these alone are counted.
+std::size_t count_digits(const std::int16_t* digits, std::size_t n, u32* counts) {
     DigitBlock block;
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {
         const std::size_t count = std::min(n - first, DigitBlock::size);
         block.take(digits + first, count);
         for (std::size_t i = 0; i < count; ++i) ++counts[block.magnitude[i]];
     }
+    return n - std::exchange(counts[0], 0);
 }
 
-void place_digits(const std::int16_t* digits, std::size_t n, u32 first_entry, const Lists::Cursor& to) {
+void place_digits(const std::int16_t* digits, std::size_t n, const Lists::Cursor& to) {
     DigitBlock block;
+    u32 first_entry = entry_of(0);
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {
         const std::size_t count = std::min(n - first, DigitBlock::size);
         block.take(digits + first, count);
@@ -238,7 +241,7 @@ void place_digits(const std::int16_t* digits, std::size_t n, u32 first_entry, co
             to.prefetch(block.magnitude[i + DigitBlock::ahead]);
             if (block.magnitude[i] != 0) to.place(block.magnitude[i], block.entry[i]);
         }
-        first_entry += static_cast<u32>(count) * entry_of_point(1, false);
+        first_entry += static_cast<u32>(count) * entry_of(1);
     }
 }
 
@@ -248,18 +251,21 @@ template <class Workspace>
 void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
     const Plan& plan = report_.plan;
     Lists& lists = workspace.lists;
-    lists.begin(levels_of(plan, first, last)[0], (plan.glv ? 2 : 1) * busy_ * (last - first));
+    lists.begin(levels_of(plan, first, last)[0], (plan.glv ? 2 : 1) * busy_ * (last - first), plan.glv);
     std::vector<u64> entries(last - first, 0);
     parallel(last - first, [&](std::size_t region, unsigned) {
         const std::int16_t* const digits = workspace.digits.template as<std::int16_t>() + region * plan.halves();
         u32* const counts = lists.counts(region);
-        count_digits(digits, plan.halves(), counts);
-        entries[region] = plan.halves() - counts[0];
-        counts[0] = 0;
+        // The digits of second halves first: lists begin with the entries that the endomorphism maps.
+        if (plan.glv) {
+            entries[region] += count_digits(digits + plan.n, plan.n, counts);
+            lists.keep_endo_counts(region);
+        }
+        entries[region] += count_digits(digits, plan.n, counts);
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        place_digits(digits, plan.n, entry_of_point(0, false), to);
-        if (plan.glv) place_digits(digits + plan.n, plan.n, entry_of_point(0, !WHET_PLANT(endomorphism_lost)), to);
+        if (plan.glv) place_digits(digits + plan.n, plan.n, to);
+        place_digits(digits, plan.n, to);
     });
     for (const u64 count : entries) report_.entries += count;
     clock_.end(Stage::sort);
@@ -292,7 +298,7 @@ void Run::fill_rows(Workspace& workspace, unsigned first, unsigned last) {
         each([&](std::size_t list, std::size_t) { ++counts[list]; });
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        each([&](std::size_t list, std::size_t m) { to.place(list, entry_of_sum(base[region] + m)); });
+        each([&](std::size_t list, std::size_t m) { to.place(list, entry_of(base[region] + m)); });
     });
 }
 
@@ -324,7 +330,7 @@ void Run::fill_bits(Workspace& workspace, unsigned first, unsigned last) {
         each([&](std::size_t list, std::size_t) { ++counts[list]; });
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        each([&](std::size_t list, std::size_t i) { to.place(list, entry_of_sum(base[region] + i)); });
+        each([&](std::size_t list, std::size_t i) { to.place(list, entry_of(base[region] + i)); });
     });
 }
 
@@ -343,7 +349,7 @@ void Run::keep_bits(Workspace& workspace, unsigned first, unsigned last) {
         for (unsigned b = 0; b < plan.width[w]; ++b) {
             const std::size_t at = workspace.lists.first_list(w - first) + b;
             if (!sums.present[at]) continue;
-            const std::byte* point = sums.points + sum_bytes * at;
+            const std::byte* point = sums.points + point_bytes * at;
             bit_[plan.position(w) + b] = {coordinate(point), coordinate(point + field_bytes)};
         }
     }
@@ -477,22 +483,27 @@ std::size_t total_bytes(const std::vector<MapRow>& map) {
 
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
     const auto levels = levels_of(plan, 0, plan.batch);
-    const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]});
-    return {{"prepared points", prepared_bytes},
-            {"digits", plan.batch * plan.halves() * sizeof(std::int16_t)},
-            {"list counters", lists.counters},
-            {"list entries", lists.entries},
-            {"list order", lists.order},
-            {"groups as made", lists.groups},
-            {"groups in order", lists.groups},
-            {"group targets", lists.targets},
-            {"kernel scratch", kernel.scratch_bytes * threads},
-            {"bucket sums", sums_of(levels[0]) * sum_bytes},
-            {"buckets present", sums_of(levels[0])},
-            {"row sums", sums_of(levels[1]) * sum_bytes},
-            {"rows present", sums_of(levels[1])},
-            {"bit sums", sums_of(levels[2]) * sum_bytes},
-            {"bits present", sums_of(levels[2])}};
+    const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
+    std::vector<MapRow> map = {{"prepared points", prepared_bytes},
+                               {"digits", plan.batch * plan.halves() * sizeof(std::int16_t)},
+                               {"list counters", lists.counters},
+                               {"list entries", lists.entries},
+                               {"list order", lists.order},
+                               {"groups as made", lists.groups},
+                               {"groups in order", lists.groups},
+                               {"group targets", lists.targets},
+                               {"kernel scratch", kernel.scratch_bytes * threads},
+                               {"bucket sums", sums_of(levels[0]) * point_bytes},
+                               {"buckets present", sums_of(levels[0])},
+                               {"row sums", sums_of(levels[1]) * point_bytes},
+                               {"rows present", sums_of(levels[1])},
+                               {"bit sums", sums_of(levels[2]) * point_bytes},
+                               {"bits present", sums_of(levels[2])}};
+    if (plan.glv) {
+        map.push_back({"endomorphic counts", lists.endo_counts});
+        map.push_back({"endomorphic rounds", lists.endo_rounds});
+    }
+    return map;
 }
 
 }  // namespace whet::msm

@@ -2,13 +2,14 @@
 
 #include <algorithm>
 #include <cstring>
+#include <utility>
 
 #include "msm/engine/errors.hpp"
 #include "msm/plants.hpp"
 
 namespace whet::msm {
 
-ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels) {
+ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic) {
     ListsBytes most;
     for (const auto& regions : levels) {
         std::size_t lists = 0, slots = 0, groups = 0;
@@ -22,6 +23,9 @@ ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels) {
         most.entries = std::max(most.entries, slots * sizeof(u32));
         most.groups = std::max(most.groups, groups * sizeof(Group));
         most.targets = std::max(most.targets, groups * lanes * sizeof(u32));
+        if (&regions != &levels.front() || !endomorphic) continue;
+        most.endo_counts = lists * sizeof(u32);
+        most.endo_rounds = groups * lanes * sizeof(u16);
     }
     return most;
 }
@@ -30,26 +34,31 @@ Lists::Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool)
     : kernel_(kernel),
       pool_(pool),
       counters_(ledger, "list counters"),
+      endo_counts_(ledger, "endomorphic counts"),
       entries_(ledger, "list entries"),
       order_(ledger, "list order"),
       unordered_(ledger, "groups as made"),
       groups_(ledger, "groups in order"),
       targets_(ledger, "group targets"),
+      endo_rounds_(ledger, "endomorphic rounds"),
       scratch_(ledger, "kernel scratch") {}
 
-void Lists::reserve(const std::vector<std::vector<RegionShape>>& levels) {
-    const ListsBytes bytes = lists_bytes(levels);
+void Lists::reserve(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic) {
+    const ListsBytes bytes = lists_bytes(levels, endomorphic);
     counters_.reserve(bytes.counters);
     entries_.reserve(bytes.entries);
     order_.reserve(bytes.order);
     unordered_.reserve(bytes.groups);
     groups_.reserve(bytes.groups);
     targets_.reserve(bytes.targets);
+    endo_counts_.reserve(bytes.endo_counts);
+    endo_rounds_.reserve(bytes.endo_rounds);
     scratch_.reserve(kernel_.scratch_bytes * pool_.workers());
 }
 
-void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected) {
+void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected, bool endomorphic) {
     regions_.clear();
+    endomorphic_ = endomorphic;
     targets_by_list_.clear();
     limit_ = length_limit(expected);
     std::size_t list = 0, slot = 0, group = 0;
@@ -68,6 +77,44 @@ void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected)
     std::memset(counters_.as<u32>(), 0, list * sizeof(u32));
 }
 
+void Lists::keep_endo_counts(std::size_t index) {
+    const Region& region = regions_[index];
+    if (WHET_PLANT(endomorphism_lost))
+        std::memset(endo_counts(region), 0, region.lists * sizeof(u32));
+    else
+        std::memcpy(endo_counts(region), counts(index), region.lists * sizeof(u32));
+}
+
+// The region's lists that are not long in `order`, longest first; in an endomorphic level those of equal length by
+// their endomorphic entries, so that the lanes of most groups are mapped together. Returns how many are not empty.
+u32 Lists::sort_by_length(const Region& region, const u32* counter, u32* order) {
+    std::vector<u32> start(limit_ + 2, 0), endo_start(endomorphic_ ? limit_ + 2 : 0, 0);
+    const u32* const endo = endomorphic_ ? endo_counts(region) : nullptr;
+    for (u32 list = 0; list < region.lists; ++list) {
+        if (counter[list] > limit_) continue;
+        ++start[limit_ - counter[list] + 1];
+        if (endo) ++endo_start[endo[list] + 1];
+    }
+    for (std::size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
+    const u32 filled = start[limit_], listed = start[limit_ + 1];
+    if (!endo) {
+        for (u32 list = 0; list < region.lists; ++list) {
+            if (counter[list] <= limit_) order[start[limit_ - counter[list]]++] = list;
+        }
+        return filled;
+    }
+    for (std::size_t i = 1; i < endo_start.size(); ++i) endo_start[i] += endo_start[i - 1];
+    u32* const by_endo = targets_.as<u32>() + lanes * region.first_group;  // not in use before the groups have places
+    for (u32 list = 0; list < region.lists; ++list) {
+        if (counter[list] <= limit_) by_endo[endo_start[endo[list]]++] = list;
+    }
+    for (u32 i = 0; i < listed; ++i) {
+        const u32 list = by_endo[i];
+        order[start[limit_ - counter[list]]++] = list;
+    }
+    return filled;
+}
+
 // Sorts the region's lists by length, makes groups of eight neighbours, and turns the counters into cursors.
 void Lists::lay_out(std::size_t index) {
     Region& region = regions_[index];
@@ -75,89 +122,103 @@ void Lists::lay_out(std::size_t index) {
     u32* const order = order_.as<u32>() + region.first_list;
     u32* const entries = entries_.as<u32>();
     Group* const groups = unordered_.as<Group>() + region.first_group;
+    region.by_rounds.assign(limit_ + 1, 0);
 
-    std::vector<u32> start(limit_ + 2, 0);  // lists by length, longest first
     for (u32 list = 0; list < region.lists; ++list) {
         if (counter[list] > limit_)
-            region.long_lists.push_back({list, static_cast<u32>((counter[list] - 1) / (lanes * limit_) + 1)});
-        else
-            ++start[limit_ - counter[list] + 1];
+            region.long_lists.push_back(
+                {list, static_cast<u32>((counter[list] - 1) / (lanes * limit_) + 1), counter[list]});
     }
-    for (std::size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
-    const u32 filled = start[limit_];  // lists that are neither empty nor long
-    for (u32 list = 0; list < region.lists; ++list) {
-        if (counter[list] <= limit_) order[start[limit_ - counter[list]]++] = list;
-    }
+    region.filled = sort_by_length(region, counter, order);
 
     u32 slot = region.first_slot;
     u32 group = 0;
-    for (u32 rank = 0; rank < filled; rank += lanes, ++group) {
+    for (u32 rank = 0; rank < region.filled; rank += lanes, ++group) {
         const u32 rounds = counter[order[rank]];
-        groups[group] = {slot, rounds};
+        bool ragged = false;
         for (u32 lane = 0; lane < lanes; ++lane) {
             u32 length = 0;
-            if (rank + lane < filled) {
+            if (rank + lane < region.filled) {
                 u32& of_list = counter[order[rank + lane]];
                 length = of_list;
                 of_list = slot + lane;
             }
+            ragged |= length < rounds;
             for (u32 round = length; round < rounds; ++round) entries[slot + lanes * round + lane] = padding_entry;
         }
+        groups[group] = {slot, static_cast<u16>(rounds), ragged};
+        ++region.by_rounds[rounds];
         slot += static_cast<u32>(lanes) * rounds;
     }
     region.short_groups = group;
     region.first_long_slot = slot;
     for (const LongList& part : region.long_lists) {
-        u32& of_list = counter[part.list];
-        const u32 rounds = static_cast<u32>((of_list - 1) / (lanes * part.groups) + 1);
-        const u32 end = slot + static_cast<u32>(lanes) * rounds * part.groups;
-        std::fill(entries + slot + of_list, entries + end, padding_entry);
-        for (u32 i = 0; i < part.groups; ++i, ++group)
-            groups[group] = {slot + static_cast<u32>(lanes) * rounds * i, rounds};
-        of_list = slot;
-        slot = end;
+        const u32 rounds = part.rounds();
+        const u32 group_slots = static_cast<u32>(lanes) * rounds;
+        const u32 last_entry = slot + part.entries, end = slot + group_slots * part.groups;
+        std::fill(entries + last_entry, entries + end, padding_entry);
+        counter[part.list] = slot;
+        for (u32 i = 0; i < part.groups; ++i, ++group, slot += group_slots)
+            groups[group] = {slot, static_cast<u16>(rounds), slot + group_slots > last_entry};
+        region.by_rounds[rounds] += part.groups;
     }
     region.groups = group;
 }
 
 // All groups of all regions, longest first, with the places their sums go to. Gives the parts of long lists numbers.
 std::vector<Lists::Parts> Lists::order_groups() {
-    std::vector<u32> start(limit_ + 2, 0);
-    for (const Region& region : regions_) {
-        const Group* groups = unordered_.as<Group>() + region.first_group;
-        for (u32 g = 0; g < region.groups; ++g) ++start[limit_ - groups[g].rounds + 1];
+    u32 place = 0;
+    for (std::size_t rounds = limit_ + 1; rounds-- > 0;) {
+        for (Region& region : regions_) place += std::exchange(region.by_rounds[rounds], place);
     }
-    for (std::size_t i = 1; i < start.size(); ++i) start[i] += start[i - 1];
-    total_groups_ = start[limit_ + 1];
-
+    total_groups_ = place;
     std::vector<Parts> parts;
-    for (const Region& region : regions_) {
-        const Group* groups = unordered_.as<Group>() + region.first_group;
-        const u32* order = order_.as<u32>() + region.first_list;
-        u32 filled = 0;
-        const auto put = [&](u32 g, auto&& target) {
-            const u32 at = start[limit_ - groups[g].rounds]++;
-            groups_.as<Group>()[at] = groups[g];
-            for (u32 lane = 0; lane < lanes; ++lane) targets_.as<u32>()[lanes * at + lane] = target(lane);
-        };
-        // A lane of the last short group without a list has nothing but padding; its first entry tells.
-        for (u32 g = 0; g < region.short_groups; ++g, filled += lanes) {
-            put(g, [&](u32 lane) {
-                if (entries_.as<u32>()[groups[g].first + lane] == padding_entry) return no_target;
-                return target_of(region.first_list + order[filled + lane]);
-            });
-        }
-        u32 g = region.short_groups;
+    for (Region& region : regions_) {
+        region.first_parts = static_cast<u32>(parts.size());
         for (const LongList& list : region.long_lists) {
             const u32 count = static_cast<u32>(lanes) * list.groups;
-            const u32 first = static_cast<u32>(next_part_);
+            parts.push_back({target_of(region.first_list + list.list), static_cast<u32>(next_part_), count});
             next_part_ += count;
-            parts.push_back({target_of(region.first_list + list.list), first, count});
-            for (u32 i = 0; i < list.groups; ++i, ++g)
-                put(g, [&](u32 lane) { return first + static_cast<u32>(lanes) * i + lane; });
         }
     }
+    pool_.parallel_for(regions_.size(), [&](std::size_t index, unsigned) { place_groups(regions_[index], parts); });
     return parts;
+}
+
+void Lists::place_groups(Region& region, const std::vector<Parts>& parts) {
+    const Group* const groups = unordered_.as<Group>() + region.first_group;
+    const auto place_of = [&](u32 g) {
+        const u32 at = region.by_rounds[groups[g].rounds]++;
+        groups_.as<Group>()[at] = groups[g];
+        return std::size_t{lanes * at};
+    };
+    const u32* const order = order_.as<u32>() + region.first_list;
+    for (u32 g = 0; g < region.short_groups; ++g) {
+        const std::size_t at = place_of(g);
+        for (u32 lane = 0, rank = lanes * g; lane < lanes; ++lane, ++rank) {
+            const bool used = rank < region.filled;
+            targets_.as<u32>()[at + lane] = used ? target_of(region.first_list + order[rank]) : no_target;
+            if (endomorphic_)
+                endo_rounds_.as<u16>()[at + lane] = used ? static_cast<u16>(endo_counts(region)[order[rank]]) : u16{0};
+        }
+    }
+    u32 g = region.short_groups;
+    for (std::size_t l = 0; l < region.long_lists.size(); ++l) {
+        const LongList& list = region.long_lists[l];
+        const u32 rounds = list.rounds(), endo = endomorphic_ ? endo_counts(region)[list.list] : 0;
+        u32 part = parts[region.first_parts + l].first;
+        for (u32 i = 0; i < list.groups; ++i, ++g) {
+            const std::size_t at = place_of(g);
+            for (u32 lane = 0; lane < lanes; ++lane, ++part) {
+                targets_.as<u32>()[at + lane] = part;
+                if (!endomorphic_) continue;
+                // Entries i of the list lie in lane i % 8; those before `endo` are endomorphic.
+                const u32 before = static_cast<u32>(lanes) * rounds * i + lane;
+                const u32 mapped = endo > before ? (endo - before - 1) / static_cast<u32>(lanes) + 1 : 0;
+                endo_rounds_.as<u16>()[at + lane] = static_cast<u16>(std::min(mapped, rounds));
+            }
+        }
+    }
 }
 
 void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts, const Control& control) {
@@ -179,6 +240,7 @@ void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts,
                                 groups_.as<Group>() + first,
                                 std::min(size, total_groups_ - first),
                                 targets_.as<u32>() + lanes * first,
+                                endomorphic_ ? endo_rounds_.as<u16>() + lanes * first : nullptr,
                                 sums.points,
                                 sums.present,
                                 scratch_.as<std::byte>() + kernel_.scratch_bytes * worker};
@@ -208,7 +270,7 @@ void Lists::add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& co
     for (std::size_t l = 0; l < parts.size(); ++l) {
         for (u32 i = 0; i < parts[l].count; ++i) {
             const u32 part = parts[l].first + i;
-            if (sums.present[part]) to.place(l, entry_of_sum(part));
+            if (sums.present[part]) to.place(l, entry_of(part));
         }
     }
     const std::vector<Parts> deeper = order_groups();

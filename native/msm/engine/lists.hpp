@@ -66,20 +66,24 @@ struct Control {
     }
 };
 
-// Bytes of every buffer of a Lists object that serves these levels.
+// Bytes of every buffer of a Lists object that serves these levels. Only the first has lists with endomorphic entries,
+// if it does.
 struct ListsBytes {
-    std::size_t counters = 0, entries = 0, order = 0, groups = 0, targets = 0;
+    std::size_t counters = 0, entries = 0, order = 0, groups = 0, targets = 0, endo_counts = 0, endo_rounds = 0;
 };
-ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels);
+ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic);
 
 class Lists {
   public:
     Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool);
     // Makes room for any of these levels.
-    void reserve(const std::vector<std::vector<RegionShape>>& levels);
+    void reserve(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic);
 
-    // Starts a level. `expected` is at least the number of entries that will be counted.
-    void begin(const std::vector<RegionShape>& regions, std::size_t expected);
+    // Starts a level. `expected` is at least the number of entries that will be counted. With `endomorphic`, entries
+    // that the endomorphism maps are counted and placed before all others, and every region says when it has counted
+    // them.
+    void begin(const std::vector<RegionShape>& regions, std::size_t expected, bool endomorphic = false);
+    void keep_endo_counts(std::size_t region);
 
     // Counters of a region's lists, zero at the start of a level. Count, lay out, then fill through the cursor.
     u32* counts(std::size_t region) { return counters_.as<u32>() + regions_[region].first_list; }
@@ -103,29 +107,38 @@ class Lists {
 
   private:
     struct LongList {
-        u32 list, groups;
+        u32 list, groups, entries;
+        u32 rounds() const { return (entries - 1) / (static_cast<u32>(lanes) * groups) + 1; }
     };
     struct Region {
         u32 first_list, lists;
         u32 first_slot, first_group;
         u32 first_long_slot = 0;
+        u32 filled = 0;  // lists that are neither empty nor long
         u32 short_groups = 0, groups = 0;
+        std::vector<u32> by_rounds;  // groups of so many rounds; then where the next of them goes
         std::vector<LongList> long_lists;
+        u32 first_parts = 0;  // of long_lists, in the parts of all regions
     };
     struct Parts {  // of a long list, summed but not yet added up
         u32 target, first, count;
     };
 
+    u32 sort_by_length(const Region& region, const u32* counter, u32* order);
     std::vector<Parts> order_groups();
+    void place_groups(Region& region, const std::vector<Parts>& parts);
     void run_chunks(const std::byte* table, const Sums& sums, Counts& counts, const Control& control);
     void add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, const Control& control);
     u32 target_of(u32 list) const { return targets_by_list_.empty() ? list : targets_by_list_[list]; }
 
     const Kernel& kernel_;
     graph::Pool& pool_;
-    Block counters_, entries_, order_, unordered_, groups_, targets_, scratch_;
+    u32* endo_counts(const Region& region) const { return endo_counts_.as<u32>() + region.first_list; }
+
+    Block counters_, endo_counts_, entries_, order_, unordered_, groups_, targets_, endo_rounds_, scratch_;
     std::vector<Region> regions_;
     std::vector<u32> targets_by_list_;  // empty: a list's sum goes where the list is
+    bool endomorphic_ = false;
     std::size_t limit_ = longest_limit;
     std::size_t total_groups_ = 0;
     std::size_t next_part_ = 0;

@@ -34,12 +34,12 @@ void Table::fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, con
     std::byte* const data = block_.as<std::byte>() + point_bytes * first;
     pool.parallel_for((n + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
         const std::size_t begin = task * points_per_task;
-        kernel.prepare(points + sum_bytes * begin, std::min(points_per_task, n - begin), montgomery,
+        kernel.prepare(points + point_bytes * begin, std::min(points_per_task, n - begin), montgomery,
                        data + point_bytes * begin);
     });
     std::vector<u32> found;
     for (std::size_t i = 0; i < n; ++i) {
-        if (is_zero_point(points + sum_bytes * i)) found.push_back(static_cast<u32>(first + i));
+        if (is_zero_point(points + point_bytes * i)) found.push_back(static_cast<u32>(first + i));
     }
     const auto from = std::lower_bound(infinite_.begin(), infinite_.end(), first);
     const auto to = std::lower_bound(from, infinite_.end(), first + n);
@@ -53,8 +53,8 @@ void Table::convert(graph::Pool& pool, const std::byte* from, unsigned from_bits
     const Fp sixteen = Fp::from_u64(16);
     const Fp factor = from_bits < montgomery_bits_ ? sixteen : sixteen.inverse();
     pool.parallel_for((size_ + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
-        const std::size_t first = 3 * task * points_per_task;
-        const std::size_t last = std::min(first + 3 * points_per_task, 3 * size_);
+        const std::size_t first = 2 * task * points_per_task;
+        const std::size_t last = std::min(first + 2 * points_per_task, 2 * size_);
         for (std::size_t i = first; i < last; ++i) {
             Limbs<4> value;
             std::memcpy(&value, from + field_bytes * i, field_bytes);

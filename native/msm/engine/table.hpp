@@ -1,4 +1,4 @@
-// Points made ready once: x, y and beta x of each in the kernel's Montgomery form, in memory or mapped from a file.
+// Points made ready once: x and y of each in the kernel's Montgomery form, in memory or mapped from a file.
 #pragma once
 
 #include <cstdint>

@@ -20,7 +20,7 @@ namespace whet::msm {
 namespace {
 
 constexpr std::array<char, 8> magic = {'w', 'h', 'e', 't', 'm', 's', 'm', '\n'};
-constexpr u32 file_version = 1;
+constexpr u32 file_version = 2;  // 1 had beta x behind every point
 constexpr u32 byte_order_mark = 0x01020304;
 constexpr std::size_t header_bytes = 4096;  // the table starts on a page
 
@@ -100,14 +100,14 @@ Header read_header(const std::string& path, int file, std::size_t file_bytes) {
     if (header.magic != magic) refuse(path, "is not a file of prepared points", "give a file that Engine.save wrote");
     if (header.byte_order != byte_order_mark)
         refuse(path, "was written on a machine of the other byte order", "prepare the points on this machine");
-    if (header.version > file_version)
+    if (header.version != file_version)
         refuse(
             path,
             "has version " + std::to_string(header.version) + " and this build reads " + std::to_string(file_version),
-            "update whet, or prepare the points again");
+            "prepare the points again with this build and save them");
     if (header.header_checksum != header_checksum(header)) refuse(path, "has a damaged header", save_again);
-    if (header.version != file_version || header.bytes_per_point != point_bytes || header.points > max_points ||
-        header.infinite_points > header.points || (header.montgomery_bits != 256 && header.montgomery_bits != 260))
+    if (header.bytes_per_point != point_bytes || header.points > max_points || header.infinite_points > header.points ||
+        (header.montgomery_bits != 256 && header.montgomery_bits != 260))
         refuse(path, "has a header that makes no sense", save_again);
     if (file_bytes != header_bytes + data_bytes(header))
         refuse(path,

@@ -17,7 +17,7 @@ from whet.protocol import MemoryRow
 
 BACKENDS = ("auto", "ifma", "adx", "portable")
 OVERRIDE = "WHET_MSM_BACKEND"
-POINT_BYTES = 96  # x, y and beta x
+POINT_BYTES = 64  # x and y
 LONGEST_SHORT_SCALAR_BITS = 127  # longer scalars all have the same plan
 STAGES = ("scan", "digits", "sort", "buckets", "rows", "bits", "finish")
 

@@ -148,7 +148,7 @@ class Engine:
         return engine
 
     def save(self, path: str | Path) -> None:
-        """Writes the prepared points for `open`: 96 bytes per point, by way of a temporary file beside it."""
+        """Writes the prepared points for `open`: 64 bytes per point, by way of a temporary file beside it."""
         self._affine().save(Path(path))
 
     def cancel(self) -> None:

@@ -1,6 +1,6 @@
 """The fast engine within a memory budget: as many points at a time as fit, and as many windows of those.
 
-Where the prepared points (96 bytes each) and the work of a call fit together, the points stay. Where they do not, every
+Where the prepared points (64 bytes each) and the work of a call fit together, the points stay. Where they do not, every
 call reads them again from where they are (the caller's array, a file), piece by piece, prepares each piece in the same
 place and adds up the sums of the pieces. Within a piece the native engine takes fewer windows at once if it must.
 """
