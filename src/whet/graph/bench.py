@@ -8,6 +8,7 @@ nothing to done: submission, resolution, dispatch, body, completion.
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import tempfile
 import time
@@ -38,10 +39,20 @@ PEERS = {
     "openmp_omp": 1 << 18,
     "starpu": 1 << 14,
     "dask": 1 << 11,
+    "ray": 1 << 11,
 }
 PEER_LIMIT_S = 60
+# Ray reports its use home unless told otherwise.
+PEER_ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0"}
 GROWTH = (1_000, 8_000, 65_000, 500_000)
 DEFAULT = ("pa:Case1", "pa:Case4", "bgemm:Case0", "chain", "wavefront", "fan", "random", "cholesky")
+
+
+class Time(NamedTuple):
+    """One run, per task."""
+
+    wall_ns: float
+    cpu_ns: float
 
 
 class Figure(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,13 +68,7 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
     best_ns: float
     median_ns: float
     cpu_ns: float
-
-
-class Time(NamedTuple):
-    """One run, per task."""
-
-    wall_ns: float
-    cpu_ns: float
+    rounds: list[Time]
 
 
 Note = Callable[[str], None]
@@ -82,6 +87,7 @@ def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list
         best_ns=round(min(t.wall_ns for t in times), 2),
         median_ns=round(median(t.wall_ns for t in times), 2),
         cpu_ns=round(min(t.cpu_ns for t in times), 2),
+        rounds=[Time(round(t.wall_ns, 2), round(t.cpu_ns, 2)) for t in times],
     )
 
 
@@ -145,9 +151,9 @@ def installed_peers(folder: Path) -> dict[str, list[str]]:
     """Commands of the peers that are built in `folder`."""
     folder = folder.resolve()
     found = {name: [str(folder / name)] for name in PEERS if (folder / name).is_file()}
-    python, script = folder / "venv" / "bin" / "python", folder / "dask_peer.py"
-    if python.exists() and script.is_file():
-        found["dask"] = [str(python), str(script)]
+    python = folder / "venv" / "bin" / "python"
+    scripts = {name: folder / f"{name}_peer.py" for name in PEERS}
+    found |= {name: [str(python), str(path)] for name, path in scripts.items() if python.exists() and path.is_file()}
     return found
 
 
@@ -168,6 +174,7 @@ def peers(work: Workload, workers: int, rounds: int, folder: Path) -> list[Figur
                         timeout=PEER_LIMIT_S,
                         check=True,
                         cwd=scratch,
+                        env={**os.environ, **PEER_ENVIRONMENT},
                     )
                 except (subprocess.SubprocessError, OSError):
                     del commands[name]
@@ -226,8 +233,16 @@ def build_ms(name: str = "pa:Case1") -> float:
 
 
 def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int, *, cpu: bool = False) -> float | None:
-    """Geometric mean over the workloads of wired time / hybrid time, wall or processor. Above 1: hybrid is ahead."""
-    chosen = [f for f in figures if (f.dependencies, f.workers) == (dependencies, workers)]
-    best = {(f.workload, f.contender): f.cpu_ns if cpu else f.best_ns for f in chosen}
-    ratios = [best[w, "wired"] / best[w, "hybrid"] for w, c in best if c == "hybrid" and (w, "wired") in best]
+    """Geometric mean over the workloads of wired time / hybrid time, wall or processor. Above 1: hybrid is ahead.
+
+    Of each workload the median of the ratios within rounds: a machine that is slower for a while is so for both.
+    """
+    chosen = {(f.workload, f.contender): f for f in figures if (f.dependencies, f.workers) == (dependencies, workers)}
+    ratios = []
+    for (workload, contender), hybrid in chosen.items():
+        wired = chosen.get((workload, "wired"))
+        if contender != "hybrid" or wired is None:
+            continue
+        pairs = zip(wired.rounds, hybrid.rounds, strict=True)
+        ratios.append(median(w.cpu_ns / h.cpu_ns if cpu else w.wall_ns / h.wall_ns for w, h in pairs))
     return round(geometric_mean(ratios), 3) if ratios else None
