@@ -29,12 +29,13 @@ def msm_request(profile, n, **knobs):
 
 def same_sum(device, run, subject, plan, inputs):
     """Equal to the bit to what this process computes, right by the oracle, and real work was done."""
-    there = run(plan.program, inputs, ["result"], time_limit_s=500)
+    there = run(plan.program, inputs, ["result", "buckets"], time_limit_s=500)
     result = there.outputs["result"]
     assert finish(plan.geometry, result)[0].tobytes() == subject.expected
     assert plan.counters(result)["accumulated"] > 0
-    here = run_here(device, plan.program, inputs, ["result"])
+    here = run_here(device, plan.program, inputs, ["result", "buckets"])
     assert np.array_equal(result, here.outputs["result"])
+    assert np.array_equal(there.outputs["buckets"], here.outputs["buckets"])
     assert [name for name, _ in there.passes] == [name for name, _ in here.passes]
 
 
@@ -45,8 +46,20 @@ def test_sums_under_dawn_are_equal_to_the_bit(device, dawn, tried):
     tried("sums elsewhere equal to the bit", 2)
 
 
+@pytest.mark.parametrize("knobs", [{"g": 1}, {"g": 8}, {"g": 64}, {"accumulator": "gpu_plain"}], ids=str)
+def test_the_other_accumulators_under_dawn(device, dawn, knobs, tried):
+    """Points that meet: doublings, opposites and infinities in one bucket."""
+    same_sum(device, dawn, *msm_request("collide", 60, **{"accumulator": "coop", **knobs}))
+    tried("sums elsewhere equal to the bit")
+
+
 def test_a_sum_in_chromium_is_equal_to_the_bit(device, browser, tried):
     same_sum(device, browser.run, *msm_request("random", 100, threads=64))
+    tried("sums elsewhere equal to the bit")
+
+
+def test_points_that_meet_in_chromium(device, browser, tried):
+    same_sum(device, browser.run, *msm_request("collide", 40, accumulator="coop", g=8, threads=64))
     tried("sums elsewhere equal to the bit")
 
 

@@ -111,6 +111,22 @@ def test_a_wrong_driver_never_gives_a_point(device, subject):
                 Engine(curve.write_points(subject.points), device=f"webgpu:{info.key}", variant=VARIANT)
 
 
+def test_a_driver_whose_probe_fails_never_gives_a_point(device, subject, monkeypatch):
+    """The same on a machine without a wrong driver: the probe says that this one leaves loops early."""
+    from whet.gpu import trust
+
+    complaint = trust.Complaint("it leaves loops early: 65,535 of 90,000 trips", "use a newer driver")
+    monkeypatch.setattr(trust, "examine", lambda device: [complaint])
+    monkeypatch.setattr(trust, "_believed", set())
+    points = curve.write_points(subject.points)
+    with pytest.raises(Unsupported, match="refused: it leaves loops early") as caught:
+        Engine(points, device="webgpu", variant=VARIANT)
+    assert caught.value.cure == "use a newer driver"
+    with Engine(points, device="webgpu", variant=VARIANT, fallback=True) as engine:
+        assert answer(engine, subject) == subject.expected
+        assert "leaves loops early" in engine.fallback_reason
+
+
 def test_the_fallback_says_why_and_goes_back_to_the_device(device, subject, tried):
     with Engine(curve.write_points(subject.points), device="webgpu", variant=VARIANT, fallback=True) as engine:
         assert answer(engine, subject) == subject.expected and engine.fallback_reason is None
