@@ -11,9 +11,9 @@ from whet._native import decode as native
 
 from whet.decode import Layer, Schedule
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
-from whet.decode.exact import exact_step, fused
+from whet.decode.exact import exact_own_token, exact_step, fused
 from whet.decode.layer import ISAS
-from whet.decode.oracle import LEAST_HIDDEN, MAX_ULP, accuracy, reference
+from whet.decode.oracle import LEAST_HIDDEN, MAX_ULP, accuracy, own_token, reference
 from whet.decode.shapes import Shape
 from whet.decode.stored import WEIGHT_TYPES
 
@@ -37,10 +37,31 @@ def test_random_steps_agree_with_float64(tried):
     for seed in range(STEPS):
         trial = random_trial(seed, least_hidden=LEAST_HIDDEN)
         schedule, workers = any_schedule(seed)
-        got = trial.run(trial.layer(workers=workers), schedule).out
-        found = accuracy(got, reference(trial.shape, trial.matrices, trial.norms, **trial.inputs()))
+        got = trial.run(trial.layer(workers=workers), schedule)
+        found = accuracy(got.out, reference(trial.shape, trial.matrices, trial.norms, **trial.inputs()))
         assert found.finite and found.max_ulp <= MAX_ULP, (found.max_ulp, trial.about, schedule, workers)
+        if trial.shape.own_token:
+            wanted = own_token(trial.shape, trial.matrices, trial.norms, trial.x, cosine=trial.cosine, sine=trial.sine)
+            for one, want in zip((got.k, got.v), wanted, strict=True):
+                near = accuracy(one.reshape(want.shape), want)
+                assert near.finite and near.max_ulp <= MAX_ULP, (near.max_ulp, trial.about)
     tried("decode steps against float64", STEPS)
+
+
+def test_keys_and_values_handed_back_are_bit_equal_to_their_order(tried):
+    compared = 0
+    for seed in range(60):
+        trial = random_trial(seed)
+        if not trial.shape.own_token:
+            continue
+        got = trial.run(trial.layer(workers=2))
+        angles = {"cosine": trial.cosine, "sine": trial.sine}
+        k, v = exact_own_token(trial.shape, trial.matrices, trial.norms, trial.x, **angles)
+        assert got.k.tobytes() == k.tobytes() and got.v.tobytes() == v.tobytes(), trial.about
+        plain, _ = exact_own_token(trial.shape, trial.matrices, trial.norms, trial.x)
+        compared += trial.cosine is not None and plain.tobytes() != k.tobytes()
+    assert compared >= 5  # the rotation does show
+    tried("decode steps whose keys and values are equal to the bit", compared)
 
 
 # The last two have one hidden element, and a norm that divides by almost nothing: 336 and 14,190 ULP from float64.

@@ -146,25 +146,49 @@ def exact_step(
     wo_split: int = 1,
 ) -> Floats:
     """`out` of a step, to the bit."""
+    rows = []
     with np.errstate(over="ignore", invalid="ignore"):
         parts = {name: decoded(m) for name, m in matrices.items()}
-        rows = [
-            _sequence(
+        own = exact_own_token(shape, matrices, norms, x, cosine=cosine, sine=sine) if shape.own_token else None
+        for b in range(len(x)):
+            k, v = tokens_of(cache, b)
+            if own is not None:
+                k, v = np.concatenate([k, own[0][b : b + 1]]), np.concatenate([v, own[1][b : b + 1]])
+            row = _sequence(
                 shape,
                 matrices=matrices,
                 parts=parts,
                 norms=norms,
                 x=x[b],
-                tokens=tokens_of(cache, b),
-                angles=angles,
-                gate=g,
+                tokens=(k, v),
+                angles=None if cosine is None or sine is None else (cosine[b], sine[b]),
+                gate=None if gate is None else gate[b],
                 wo_split=wo_split,
             )
-            for b in range(len(x))
-            for angles in [None if cosine is None or sine is None else (cosine[b], sine[b])]
-            for g in [None if gate is None else gate[b]]
-        ]
+            rows.append(row)
     return np.stack(rows)
+
+
+def exact_own_token(
+    shape: Shape,
+    matrices: dict[str, StoredMatrix],
+    norms: dict[str, Floats],
+    x: Floats,
+    *,
+    cosine: Floats | None = None,
+    sine: Floats | None = None,
+) -> tuple[Floats, Floats]:
+    """k and v of the new token, to the bit, (batch, kv_heads, head_dim)."""
+    stored = {name: matrices[f"self_attn.{name}_proj.weight"] for name in ("k", "v")}
+    parts = {name: decoded(matrix) for name, matrix in stored.items()}
+    both: dict[str, list[Floats]] = {"k": [], "v": []}
+    for b in range(len(x)):
+        normed = norm(x[b], norms["input_layernorm.weight"], shape.eps)
+        for name, rows in both.items():
+            rows.append(product(parts[name], normed, stored[name].kind).reshape(shape.kv_heads, -1))
+        if cosine is not None and sine is not None:
+            both["k"][b] = rotated(both["k"][b], cosine[b], sine[b])
+    return np.stack(both["k"]), np.stack(both["v"])
 
 
 def _sequence(
@@ -187,10 +211,6 @@ def _sequence(
     q = times("self_attn.q_proj.weight", normed).reshape(shape.q_heads, -1)
     if angles:
         q = rotated(q, *angles)
-    if shape.own_token:
-        own_k = times("self_attn.k_proj.weight", normed).reshape(1, shape.kv_heads, -1)
-        own_v = times("self_attn.v_proj.weight", normed).reshape(1, shape.kv_heads, -1)
-        k, v = np.concatenate([k, rotated(own_k, *angles) if angles else own_k]), np.concatenate([v, own_v])
     group = shape.q_heads // shape.kv_heads
     attended = np.concatenate([attention(q[h], k[:, h // group], v[:, h // group]) for h in range(shape.q_heads)])
     if gate is not None:

@@ -118,6 +118,26 @@ def _attention(q: Doubles, k: Doubles, v: Doubles) -> Doubles:
     return out
 
 
+def own_token(
+    shape: Shape,
+    matrices: dict[str, StoredMatrix],
+    norms: dict[str, npt.NDArray[np.float32]],
+    x: npt.NDArray[np.float32],
+    *,
+    cosine: npt.NDArray[np.float32] | None = None,
+    sine: npt.NDArray[np.float32] | None = None,
+) -> tuple[Doubles, Doubles]:
+    """k and v of the new token as a step hands them back, (batch, kv_heads, head_dim)."""
+    normed = _norm(x.astype(np.float64), norms["input_layernorm.weight"].astype(np.float64), shape.eps)
+    k, v = (
+        _product(matrices[f"self_attn.{name}_proj.weight"], normed).reshape(len(x), shape.kv_heads, shape.head_dim)
+        for name in ("k", "v")
+    )
+    if cosine is not None and sine is not None:
+        k = _rotated(k, cosine[:, None].astype(np.float64), sine[:, None].astype(np.float64))
+    return k, v
+
+
 def reference(
     shape: Shape,
     matrices: dict[str, StoredMatrix],
@@ -141,17 +161,14 @@ def reference(
     normed = _norm(wide, first, shape.eps)
     q = times("self_attn.q_proj.weight", normed).reshape(len(x), shape.q_heads, shape.head_dim)
     if cosine is not None and sine is not None:
-        angles = cosine[:, None].astype(np.float64), sine[:, None].astype(np.float64)
-        q = _rotated(q, *angles)
+        q = _rotated(q, cosine[:, None].astype(np.float64), sine[:, None].astype(np.float64))
+    if shape.own_token:
+        own_k, own_v = own_token(shape, matrices, norms, x, cosine=cosine, sine=sine)
     attended = np.zeros((len(x), shape.q_size))
     for b in range(len(x)):
         k, v = (part.astype(np.float64) for part in tokens_of(cache, b))
         if shape.own_token:
-            own_k = times("self_attn.k_proj.weight", normed[b]).reshape(1, shape.kv_heads, shape.head_dim)
-            own_v = times("self_attn.v_proj.weight", normed[b]).reshape(1, shape.kv_heads, shape.head_dim)
-            if cosine is not None:
-                own_k = _rotated(own_k, angles[0][b], angles[1][b])
-            k, v = np.concatenate([k, own_k]), np.concatenate([v, own_v])
+            k, v = np.concatenate([k, own_k[b : b + 1]]), np.concatenate([v, own_v[b : b + 1]])
         attended[b] = _attention(q[b], k, v).reshape(-1)
     if gate is not None:
         attended = attended * _sigmoid(gate.astype(np.float64))
