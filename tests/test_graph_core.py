@@ -21,6 +21,7 @@ THREAD = BuildKind(
 )
 PROGRAMS = [
     "test_graph_pool",
+    "test_graph_replay",
     "test_graph_replay_faults",
     "test_graph_reclaim",
     "test_graph_readiness",
