@@ -188,6 +188,8 @@ FAULTS = {
         [("high = after[lane + reach]; }\n        workgroupBarrier();", "high = after[lane + reach]; }")],
     ),
     "infinity added like a point": (WALKER, WALK, [("if (is_infinity(r))", "if (false)")]),
+    "zero denominator in a walk": (WALKER, WALK, [("if (!fe_is_zero(dx) && ", "if (")]),
+    "infinity not seen by its x": (WALKER, WALK, [("!fe_is_zero(dx) && !fe_is_zero(sum_x)", "!fe_is_zero(dx)")]),
     "slope of a doubling": (WALKER, WALK, [("fe_add(fe_add(m, m), m)", "fe_add(m, m)")]),
     "prefix of another slot": (WALKER, WALK, [("pair, prefixes[k], &running", "pair, prefixes[0], &running")]),
     "carry arrays not folded": (WALKER, ("reduce",), [("let part = within / params.half;", "let part = 0u;")]),

@@ -7,6 +7,7 @@ from typing import Any
 
 from whet.errors import Unsupported
 from whet.gpu import driver
+from whet.gpu.type_strings import show_few_names
 
 # What every browser grants without being asked. A device opened with these limits refuses what a browser would refuse.
 BROWSER_FLOOR = {
@@ -46,8 +47,10 @@ def adapters() -> list[tuple[AdapterInfo, Any]]:
     driver.activate()
     try:
         import wgpu
+        from wgpu.backends.wgpu_native import ffi
     except ImportError:
         raise Unsupported("the wgpu package is not installed", cure="pip install 'whet[gpu]'") from None
+    show_few_names(ffi)
     found = [(_describe(handle), handle) for handle in wgpu.gpu.enumerate_adapters_sync()]
     # Vulkan before OpenGL: the same chip often shows up as both, and OpenGL lacks features.
     return sorted(found, key=lambda pair: (pair[0].software, pair[0].backend != "Vulkan", pair[0].key))
