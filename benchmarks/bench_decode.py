@@ -40,6 +40,7 @@ def shortest_ns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str
 def readings(trial: Trial, workers: int) -> dict[str, Callable[[], object]]:
     """The yardstick: the very weights of a layer, read by loads and sums alone, in several numbers of streams."""
     arrays = [matrix.data for matrix in trial.matrices.values()]
+    arrays += [matrix.scales for matrix in trial.matrices.values() if matrix.kind == "fp4"]
     reader = native.StreamReader(workers, native.best_isa())
     return {f"read by {n}": lambda n=n: reader.read(arrays, n) for n in STREAMS}
 
@@ -63,7 +64,7 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=15)
     given = parser.parse_args()
     shape, workers = SHAPES[given.shape], native.hardware_workers()
-    schedule = Schedule(wo_split=workers, barrier="spin")
+    schedule = Schedule(barrier="spin")
     print(f"{given.shape}, {workers} workers; shares of shortest and of medians over {given.rounds} interleaved rounds")
     for weight_type in WEIGHT_TYPES:
         bandwidth(made(shape, weight_type), schedule, workers, given.rounds)
@@ -79,7 +80,7 @@ def bandwidth(trial: Trial, schedule: Schedule, workers: int, rounds: int) -> No
     times = interleaved_ns(works, rounds)
     read = min((times[f"read by {n}"] for n in STREAMS), key=min)
     step = times["step"]
-    size = sum(matrix.data.nbytes for matrix in trial.matrices.values())
+    size = layer.weight_bytes
     print(
         f"{kind:>5}: step {min(step) / 1e6:7.2f} ms, weights at {size / min(step):5.1f} of"
         f" {size / min(read):5.1f} GB/s: {100 * min(read) / min(step):3.0f} %,"

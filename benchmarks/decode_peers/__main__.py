@@ -119,7 +119,7 @@ def prepare(trial: Trial, shape: Shape, kind: str, folder: Path) -> np.ndarray:
 def compare(shape: Shape, kind: str, length: int, seconds: float, versions: dict[str, str]) -> None:
     trial = made(shape, kind, length=length)
     layer = trial.layer()
-    schedule = Schedule(wo_split=layer.workers)
+    schedule = Schedule()
     ours = distance(trial.run(layer, schedule).out, reference(shape, trial.matrices, trial.norms, trial.x, trial.cache))
     if not ours < 1e-5:
         raise SystemExit(f"whet is off by {ours:.1e}; nothing is timed")
