@@ -15,6 +15,7 @@ import numpy as np
 
 from whet.decode import SHAPES, Layer, Schedule
 from whet.decode.cases import Trial, random_cache, random_weights
+from whet.decode.engine import REGION_TAGS
 from whet.decode.oracle import accuracy, reference
 from whet.gpu import open_device
 from whet.regions import account, judge, predict, reduce
@@ -24,7 +25,6 @@ from whet.regions.sources import from_stages
 
 BASE = Schedule(wo_split=1, fc1="recomputed")
 CHANGES = {"fc1": Schedule(wo_split=1, fc1="shared"), "wo": Schedule(wo_split=2, fc1="recomputed")}
-K_REDUCIBLE = {name: ("k_reducible",) for name in ("project", "wo", "fc1", "fc2")}
 FACTOR = 2
 
 
@@ -43,7 +43,7 @@ def captures(trial: Trial, layer: Layer, schedules: dict[str, Schedule], rounds:
         name: from_stages(
             stages[name],
             totals_ns=totals[name],
-            tags=K_REDUCIBLE,
+            tags=REGION_TAGS,
             tick_source="timestamp_query",
             name="decode passes",
             launch={"schedule": str(schedule)},

@@ -41,30 +41,45 @@ inline AttentionScratch attention_scratch(const Context& c, float* at) {
     return {at, at + size, at + 2 * size, at + 2 * size + group * lanes, at + 2 * size + group * (lanes + 1)};
 }
 
+// body.operator()<Heads>(g) for heads g, g + 1, ... of the group, up to four at a time: sums of so many stay in
+// registers.
+template <class Body>
+WHET_INLINE void in_fours(std::size_t group, Body&& body) {
+    std::size_t g = 0;
+    for (; g + 4 <= group; g += 4) body.template operator()<4>(g);
+    for (; g + 2 <= group; g += 2) body.template operator()<2>(g);
+    if (g < group) body.template operator()<1>(g);
+}
+
 template <class Key>
 WHET_INLINE void score(const AttentionScratch& s, std::size_t group, std::size_t head_dim, float scale,
                        std::size_t slot, Key&& key) {
-    constexpr std::size_t together = 8;
-    for (std::size_t g0 = 0; g0 < group; g0 += together) {
-        const std::size_t heads = group - g0 < together ? group - g0 : together;
-        F sum[together] = {};
+    in_fours(group, [&]<std::size_t Heads>(std::size_t g0) WHET_BODY {
+        F sum[Heads] = {};
         for (std::size_t d = 0; d < head_dim; d += lanes) {
             const F k = key(d);
-            for (std::size_t g = 0; g < heads; ++g) sum[g] = fused(k, load(s.query + (g0 + g) * head_dim + d), sum[g]);
+            repeat<Heads>([&](auto g)
+                              WHET_BODY { sum[g] = fused(k, load(s.query + (g0 + g) * head_dim + d), sum[g]); });
         }
-        for (std::size_t g = 0; g < heads; ++g) s.weight[(g0 + g) * lanes + slot] = fold(sum[g]) * scale;
-    }
+        repeat<Heads>([&](auto g) WHET_BODY { s.weight[(g0 + g) * lanes + slot] = fold(sum[g]) * scale; });
+    });
 }
 
+// The values of a tile: value(i, d) is token i at d. Each element takes the tokens in their order.
 template <class Value>
-WHET_INLINE void add_value(const AttentionScratch& s, std::size_t group, std::size_t head_dim, std::size_t slot,
-                           Value&& value) {
+WHET_INLINE void add_values(const AttentionScratch& s, std::size_t group, std::size_t head_dim, std::size_t tokens,
+                            Value&& value) {
     for (std::size_t d = 0; d < head_dim; d += lanes) {
-        const F v = value(d);
-        for (std::size_t g = 0; g < group; ++g) {
-            float* at = s.sum + g * head_dim + d;
-            store(at, fused(v, all(s.weight[g * lanes + slot]), load(at)));
-        }
+        in_fours(group, [&]<std::size_t Heads>(std::size_t g0) WHET_BODY {
+            F sum[Heads];
+            repeat<Heads>([&](auto g) WHET_BODY { sum[g] = load(s.sum + (g0 + g) * head_dim + d); });
+            for (std::size_t i = 0; i < tokens; ++i) {
+                const F v = value(i, d);
+                repeat<Heads>([&](auto g)
+                                  WHET_BODY { sum[g] = fused(v, all(s.weight[(g0 + g) * lanes + i]), sum[g]); });
+            }
+            repeat<Heads>([&](auto g) WHET_BODY { store(s.sum + (g0 + g) * head_dim + d, sum[g]); });
+        });
     }
 }
 
@@ -91,6 +106,17 @@ inline void soften(const AttentionScratch& s, std::size_t group, std::size_t hea
             float* at = s.sum + g * head_dim + d;
             store(at, load(at) * keep);
         }
+    }
+}
+
+// Asks for the rows of a tile early: neighbouring tokens are too far apart for the prefetcher of the CPU.
+template <KvType T>
+WHET_INLINE void fetch(const void* cache, const std::size_t* row, std::size_t tokens, std::size_t dim) {
+    constexpr std::size_t bytes = T == KvType::f32 ? 4 : T == KvType::bf16 ? 2 : 1;
+    constexpr std::size_t line = 64;
+    const auto* at = static_cast<const std::uint8_t*>(cache);
+    for (std::size_t i = 0; i < tokens; ++i) {
+        for (std::size_t d = 0; d < dim * bytes; d += line) __builtin_prefetch(at + row[i] * bytes + d);
     }
 }
 
@@ -128,26 +154,33 @@ void attend(Context& c, std::size_t b, std::size_t head, float* scratch) {
         s.total[g] = 0.0F;
     }
     std::memset(s.sum, 0, group * dim * sizeof(float));
+    const auto cached_in = [&](std::size_t start) {  // tokens of a tile that are in the cache; the own one is the last
+        return start >= cached ? 0 : cached - start < lanes ? cached - start : lanes;
+    };
+    std::size_t rows[2][lanes];  // of this tile and of the next
+    const auto find = [&](std::size_t start) {
+        std::size_t* row = rows[start / lanes % 2];
+        for (std::size_t i = 0; i < cached_in(start); ++i) row[i] = token_row(c, b, head, start + i);
+        fetch<T>(step.k_cache, row, cached_in(start), dim);
+    };
+    find(0);
     for (std::size_t start = 0; start < tokens; start += lanes) {
         const std::size_t count = tokens - start < lanes ? tokens - start : lanes;
+        const std::size_t in_cache = cached_in(start);
+        const std::size_t* row = rows[start / lanes % 2];
+        fetch<T>(step.v_cache, row, in_cache, dim);
+        find(start + lanes);
         for (std::size_t i = 0; i < group * lanes; ++i) s.weight[i] = -std::numeric_limits<float>::infinity();
-        for (std::size_t i = 0; i < count; ++i) {
-            if (start + i == cached) {
-                score(s, group, dim, scale, i, [&](std::size_t d) { return load(own_key + d); });
-                continue;
-            }
-            const std::size_t row = token_row(c, b, head, start + i);
-            score(s, group, dim, scale, i, [&](std::size_t d) { return from_kv<T>(step.k_cache, row + d); });
+        for (std::size_t i = 0; i < in_cache; ++i) {
+            score(s, group, dim, scale, i, [&](std::size_t d) { return from_kv<T>(step.k_cache, row[i] + d); });
         }
+        if (in_cache < count) score(s, group, dim, scale, in_cache, [&](std::size_t d) { return load(own_key + d); });
         soften(s, group, dim);
-        for (std::size_t i = 0; i < count; ++i) {
-            if (start + i == cached) {
-                add_value(s, group, dim, i, [&](std::size_t d) { return load(own_value + d); });
-                continue;
-            }
-            const std::size_t row = token_row(c, b, head, start + i);
-            add_value(s, group, dim, i, [&](std::size_t d) { return from_kv<T>(step.v_cache, row + d); });
-        }
+        add_values(s, group, dim, in_cache,
+                   [&](std::size_t i, std::size_t d) { return from_kv<T>(step.v_cache, row[i] + d); });
+        if (in_cache == count) continue;
+        for (std::size_t g = 0; g < group; ++g) s.weight[g * lanes] = s.weight[g * lanes + in_cache];
+        add_values(s, group, dim, 1, [&](std::size_t, std::size_t d) { return load(own_value + d); });
     }
     // Without a token there is nothing to attend to: the sum is zero and stays so.
     for (std::size_t g = 0; g < group; ++g) {

@@ -2,8 +2,6 @@
 // chains of additions hide each other's latency; a row's order of reduction does not depend on its neighbours.
 #pragma once
 
-#include <utility>
-
 #include "decode/lanes.hpp"
 
 namespace whet::decode {
@@ -101,15 +99,6 @@ struct Decoder<WeightType::fp4> {
     }
 };
 #endif
-
-#define WHET_BODY __attribute__((always_inline))
-
-// body(0), body(1), ... with constants for numbers: arrays that are indexed by nothing else stay in registers.
-template <std::size_t Count, class Body>
-WHET_INLINE void repeat(Body&& body) {
-    [&]<std::size_t... I>(std::index_sequence<I...>)
-        WHET_BODY { (body(std::integral_constant<std::size_t, I>{}), ...); }(std::make_index_sequence<Count>{});
-}
 
 // Keeps the compiler from computing a later sum first: gcc 12 otherwise decodes everything ahead and runs out of
 // registers.

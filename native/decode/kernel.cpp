@@ -40,16 +40,18 @@ WHET_INLINE void each_unit(Context& c, Product product, unsigned worker, Units&&
 }
 
 void arrive_and_wait(Context& c, std::atomic<std::uint32_t>& arrived) {
-    if (arrived.fetch_add(1, std::memory_order_acq_rel) + 1 == c.workers) {
+    const bool relaxed = WHET_DECODE_PLANT(barrier_relaxed);
+    const auto publish = relaxed ? std::memory_order_relaxed : std::memory_order_acq_rel;
+    const auto acquire = relaxed ? std::memory_order_relaxed : std::memory_order_acquire;
+    if (arrived.fetch_add(1, publish) + 1 == c.workers) {
         if (!c.variant.spin) arrived.notify_all();
         return;
     }
     constexpr unsigned spins_before_yield = 4096;  // a worker that lost its core must be able to get it back
     unsigned spins = 0;
-    for (auto seen = arrived.load(std::memory_order_acquire); seen < c.workers;
-         seen = arrived.load(std::memory_order_acquire)) {
+    for (auto seen = arrived.load(acquire); seen < c.workers; seen = arrived.load(acquire)) {
         if (!c.variant.spin && spins == c.spins_before_sleep) {
-            arrived.wait(seen, std::memory_order_acquire);
+            arrived.wait(seen, acquire);
         } else if (++spins % spins_before_yield == 0) {
             std::this_thread::yield();
         } else {

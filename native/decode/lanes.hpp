@@ -4,6 +4,7 @@
 
 #include <cstdint>
 #include <cstring>
+#include <utility>
 
 #if defined(__AVX2__)
 #include <immintrin.h>
@@ -20,13 +21,22 @@ typedef std::int32_t I __attribute__((vector_size(64)));
 
 #define WHET_INLINE __attribute__((always_inline)) inline
 
+#define WHET_BODY __attribute__((always_inline))
+
+// body(0), body(1), ... with constants for numbers: arrays that are indexed by nothing else stay in registers.
+template <std::size_t Count, class Body>
+WHET_INLINE void repeat(Body&& body) {
+    [&]<std::size_t... I>(std::index_sequence<I...>)
+        WHET_BODY { (body(std::integral_constant<std::size_t, I>{}), ...); }(std::make_index_sequence<Count>{});
+}
+
 WHET_INLINE F load(const float* from) {
     F v;
     std::memcpy(&v, from, sizeof v);
     return v;
 }
 WHET_INLINE void store(float* to, F v) { std::memcpy(to, &v, sizeof v); }
-WHET_INLINE F all(float value) { return F{} + value; }
+WHET_INLINE F all(float value) { return value - F{}; }
 WHET_INLINE F bits(I v) {
     F same;
     std::memcpy(&same, &v, sizeof same);
@@ -38,12 +48,15 @@ WHET_INLINE I bits(F v) {
     return same;
 }
 
-// a * b + c, rounded once. Where there is no such instruction the C library has to make it, at ten times the price.
-WHET_INLINE F fused(F a, F b, F c) {
+// a * b + c, rounded once. Where there is no such instruction the C library has to make it, at many times the price;
+// out of line, because 16 calls in every loop are minutes of compiler.
 #if defined(__AVX512F__)
+WHET_INLINE F fused(F a, F b, F c) {
     return reinterpret_cast<F>(
         _mm512_fmadd_ps(reinterpret_cast<__m512>(a), reinterpret_cast<__m512>(b), reinterpret_cast<__m512>(c)));
+}
 #elif defined(__FMA__)
+WHET_INLINE F fused(F a, F b, F c) {
     __m256 left[2], right[2], sum[2];
     std::memcpy(left, &a, sizeof left);
     std::memcpy(right, &b, sizeof right);
@@ -51,11 +64,18 @@ WHET_INLINE F fused(F a, F b, F c) {
     for (std::size_t i = 0; i < 2; ++i) sum[i] = _mm256_fmadd_ps(left[i], right[i], sum[i]);
     std::memcpy(&c, sum, sizeof sum);
     return c;
+}
 #else
+#if defined(__aarch64__)
+WHET_INLINE
+#else
+__attribute__((noinline))
+#endif
+F fused(F a, F b, F c) {
     for (std::size_t i = 0; i < lanes; ++i) c[i] = __builtin_fmaf(a[i], b[i], c[i]);
     return c;
-#endif
 }
+#endif
 
 // The fixed tree: lane i takes lane i + 8, then i + 4, i + 2, i + 1.
 WHET_INLINE float fold(F v) {

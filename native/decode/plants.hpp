@@ -35,7 +35,8 @@
     X(fc1_last_rows_stale)        \
     X(batch_rows_mixed)           \
     X(final_residual_missing)     \
-    X(counters_not_reset)
+    X(counters_not_reset)         \
+    X(barrier_relaxed)
 
 namespace whet::decode {
 

@@ -147,6 +147,9 @@ class Timing:
 
     device_ns: int | None = None
     regions_ns: dict[str, int] = field(default_factory=dict)
+    # Of these regions: what a verdict sums by (such as `k_reducible`), and which ones wait for others.
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    waits: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True)

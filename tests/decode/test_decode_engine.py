@@ -67,6 +67,9 @@ def test_regions_of_a_step_come_out_of_engine_timing():
     capture = capture_engine(engine, parse_variant(engine, "fused:timing=true"), case, repeats=3)
     named = {row.region for row in reduce(capture).rows if row.active_workers}
     assert {"norm", "project", "attend", "wo", "gather", "fc1", "fc2"} <= named
+    roles = {region.name: (region.role, region.tags) for region in capture.schema.regions}
+    assert roles["wo"] == ("work", ("k_reducible",)) and roles["attend"] == ("work", ())
+    assert roles["wait_wo"] == ("wait", ())
     state = engine.setup(parse_variant(engine, "fused"), case, engine.fixed(case, 1), "cpu")
     inputs = {**engine.fixed(case, 1), **engine.prepare(case, 2)}
     outputs = {"out": np.empty(engine.outputs(case)["out"].shape, np.float32)}

@@ -14,6 +14,7 @@ from whet.decode.exact import exact_step
 pytestmark = [pytest.mark.native_build, pytest.mark.xdist_group("native-faults")]
 WORKERS = 2
 SPLIT = 3
+ONLY_A_RACE = "barrier_relaxed"  # right by luck on x86; test_decode_races.py has the thread sanitizer see it
 
 
 @pytest.fixture(scope="module")
@@ -43,7 +44,8 @@ def is_caught(number, steps):
 
 def test_every_planted_fault_is_caught(plants, steps, tried):
     assert not is_caught(0, steps), "red without a fault"
-    unseen = [name for number, name in enumerate(plants) if number > 0 and not is_caught(number, steps)]
+    visible = [number for number, name in enumerate(plants) if name not in ("none", ONLY_A_RACE)]
+    unseen = [plants[number] for number in visible if not is_caught(number, steps)]
     assert not unseen
-    assert len(plants) - 1 >= 20
-    tried("planted faults", len(plants) - 1)
+    assert len(visible) >= 20
+    tried("planted faults", len(visible))

@@ -12,7 +12,7 @@ from whet.decode.engine import DecodeEngine
 from whet.decode.webgpu.program import PASSES
 from whet.errors import Unsupported
 from whet.protocol import Case, parse_variant
-from whet.regions import account, load
+from whet.regions import Bracket, Limits, account, judge, load
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 CASE = Case(sizes={"batch": 2, "length": 17, "page": 4, "hidden": 64}, profile="int8-bf16")
@@ -46,6 +46,11 @@ def test_passes_become_the_region_table(decode_device, tmp_path):
     assert capture.about.tick_source == "timestamp_query"
     # What lies between the passes is a hole, not theirs.
     assert 0 < account(capture).coverage < 1
+    # So small a step is more hole than passes, which is the one thing a verdict holds against it.
+    assert [region.name for region in capture.schema.tagged("k_reducible")] == ["project", "wo", "fc1", "fc2"]
+    verdict = judge(capture, limits=Limits(coverage=0.01, span=0.99))
+    assert verdict.bracket != Bracket.UNSUPPORTED, verdict.reasons
+    assert verdict.dominant in {"project", "wo", "fc1", "fc2"}
 
 
 def test_timing_can_be_left_out_and_a_cpu_variant_stays_on_the_cpu(decode_device):

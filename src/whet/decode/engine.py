@@ -46,6 +46,9 @@ KNOBS = (
     Knob("workers", 0, minimum=0, maximum=1024, help="0 is one per core"),
     Knob("timing", False, help="record regions inside the kernel"),
 )
+# What a verdict sums: products whose rows are sums over K.
+REGION_TAGS = {name: ("k_reducible",) for name in ("project", "wo", "fc1", "fc2")}
+WAITS = frozenset(("wait_project", "wait_attend", "wait_wo", "wait_fc1"))
 GPU_KNOBS = (*KNOBS[:2], Knob("timing", True, help="ask the device for the time of every pass"))
 
 
@@ -148,13 +151,13 @@ class DecodeEngine(Engine):
         gpu = state.layer.gpu
         if gpu is None:
             spent = state.layer.regions_ns()
-            return Timing(regions_ns=spent) if spent else None
+            return Timing(regions_ns=spent, tags=REGION_TAGS, waits=WAITS) if spent else None
         if gpu.span_ns is None:
             return None
         regions: dict[str, int] = {}
         for name, taken_ns in gpu.passes_ns:
             regions[name] = regions.get(name, 0) + (taken_ns or 0)
-        return Timing(gpu.span_ns, regions)
+        return Timing(gpu.span_ns, regions, REGION_TAGS)
 
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Of the GPU's memory alone."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 
 import numpy as np
 
@@ -21,6 +22,8 @@ def capture_engine(
     fixed = engine.fixed(case, seed)
     state = engine.setup(variant, case, fixed, device)
     stages: list[dict[str, int]] = []
+    tags: dict[str, Sequence[str]] = {}
+    waits: set[str] = set()
     totals: list[int] = []
     clock = "monotonic"
     try:
@@ -39,6 +42,8 @@ def capture_engine(
                 )
             if index:
                 stages.append(dict(timing.regions_ns))
+                tags |= {region: given for region, given in timing.tags.items() if region in timing.regions_ns}
+                waits |= timing.waits & timing.regions_ns.keys()
                 totals.append(timing.device_ns or wall_ns)
                 clock = "timestamp_query" if timing.device_ns else "monotonic"
     finally:
@@ -50,4 +55,12 @@ def capture_engine(
         "device": device,
         "seed": seed,
     }
-    return from_stages(stages, totals_ns=totals, tick_source=clock, name=f"{engine.name} {variant}", launch=launch)
+    return from_stages(
+        stages,
+        totals_ns=totals,
+        waits=waits,
+        tags=tags,
+        tick_source=clock,
+        name=f"{engine.name} {variant}",
+        launch=launch,
+    )

@@ -42,6 +42,7 @@ def from_stages(
     repeats: Sequence[Durations],
     *,
     totals_ns: Sequence[int],
+    waits: Iterable[str] = (),
     tags: Tags | None = None,
     tick_source: str = "monotonic",
     name: str = "stages",
@@ -52,7 +53,7 @@ def from_stages(
     `totals_ns` is the time of each call by a clock around it; what the stages leave of it shows as a hole.
     """
     rows = _rows(repeats, totals_ns)
-    schema = _schema([stage for row in rows for stage, _ in row], tags, "repeats", name, frozenset())
+    schema = _schema([stage for row in rows for stage, _ in row], tags, "repeats", name, frozenset(waits))
     return _laid_out(rows, totals_ns, schema, "repeats", _about(tick_source, launch, name))
 
 

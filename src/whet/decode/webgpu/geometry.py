@@ -42,7 +42,7 @@ class Geometry:
     @property
     def tile(self) -> int:
         """Vectors that one invocation multiplies with."""
-        return 1 if self.batch == 1 else 4
+        return self.batch if self.batch <= 2 else 4
 
     @property
     def tiles(self) -> int:

@@ -1,4 +1,4 @@
-// Rows of stored weights times one vector or four: every matrix product of the layer, with four ways to end.
+// Rows of stored weights times one, two or four vectors: every matrix product of the layer, with four ways to end.
 // Against one invocation per row, 16 lanes share two rows, so that neighbours read neighbouring bytes.
 // Should buy whole cache lines of the weights, which bound a step; each input is loaded once for both rows.
 // Presses on workgroup memory: 8 KiB of partial sums where four vectors go together.
