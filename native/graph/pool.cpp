@@ -298,10 +298,11 @@ Pool::Crew& Pool::crew() {
     return *own;
 }
 
-// Leaves a crew to the bodies that are still running on it; no group of its region begins any more. Returns how many
-// have begun.
-std::uint64_t Pool::give_up(Crew& own) {
-    const std::uint64_t claimed = own.claim.fetch_or(kClosed, std::memory_order_acq_rel) & kClosed;
+// Leaves a crew to the bodies that are still running on it; no group of its region begins any more.
+RegionEnd Pool::give_up(Crew& own) {
+    RegionEnd end;
+    end.claimed = own.claim.fetch_or(kClosed, std::memory_order_acq_rel) & kClosed;
+    end.done = {own.shared_from_this(), &own.done};
     own.given_up = true;
     for (std::thread& thread : own.tell_all_to_stop()) thread.detach();
     Crew* const next = make_crew();
@@ -310,7 +311,7 @@ std::uint64_t Pool::give_up(Crew& own) {
     } catch (const std::system_error&) {
         // Fewer threads: callers that help do the work themselves.
     }
-    return claimed;
+    return end;
 }
 
 bool Pool::run(std::size_t chunks, Call call, void* context, const std::atomic<bool>* cancel) {
@@ -335,10 +336,9 @@ bool Pool::run(std::size_t chunks, Call call, void* context, const std::atomic<b
 
 RegionEnd Pool::run_watched(std::size_t chunks, Call call, void* context, bool helps,
                             const std::function<bool()>& leave) {
-    RegionEnd end{false, false, chunks};
     const auto run_serially = [&](unsigned worker) {
         for (std::size_t chunk = 0; chunk < chunks; ++chunk) call(context, chunk, worker);
-        return end;
+        return RegionEnd{};
     };
     if (inside.pool == this) return run_serially(inside.worker);
     const Turn turn(*this);
@@ -346,16 +346,15 @@ RegionEnd Pool::run_watched(std::size_t chunks, Call call, void* context, bool h
     Crew& own = turn.crew();
     const std::uint64_t groups = own.open(chunks, call, context, nullptr, true);
     if (helps) own.help(groups);
-    const auto given_up_now = [&] {
-        end.abandoned = !helps && own.live.load(std::memory_order_acquire) == 0;
-        end.left = !end.abandoned && leave();
-        return end.abandoned || end.left;
-    };
-    if (!own.await_all(groups, kLookUpNs, given_up_now)) {
-        end.claimed = give_up(own);
-    } else if (own.failure) {
-        std::rethrow_exception(std::exchange(own.failure, nullptr));
+    const auto nobody_left = [&] { return !helps && own.live.load(std::memory_order_acquire) == 0; };
+    if (own.await_all(groups, kLookUpNs, [&] { return nobody_left() || leave(); })) {
+        if (own.failure) std::rethrow_exception(std::exchange(own.failure, nullptr));
+        return {};
     }
+    const bool abandoned = nobody_left();
+    RegionEnd end = give_up(own);
+    end.abandoned = abandoned;
+    end.left = !abandoned;
     return end;
 }
 

@@ -21,6 +21,10 @@ struct RegionEnd {
     bool left = false;          // the caller has left although bodies were running
     bool abandoned = false;     // no thread of the pool is left, and no other can be started
     std::uint64_t claimed = 0;  // chunks begun
+    // After `left`: chunks whose body is out again. Nobody is inside any more when it has reached `claimed`.
+    std::shared_ptr<const std::atomic<std::uint64_t>> done = nullptr;
+
+    bool is_over() const { return !left || done->load(std::memory_order_acquire) == claimed; }
 };
 
 class Pool {
@@ -69,7 +73,7 @@ class Pool {
     class Turn;
     Crew* make_crew();
     Crew& crew();
-    std::uint64_t give_up(Crew& own);
+    RegionEnd give_up(Crew& own);
 
     const unsigned workers_;
     std::atomic<Crew*> crew_{nullptr};

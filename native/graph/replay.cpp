@@ -13,7 +13,11 @@ ReplayGraph& ReplayGraph::operator=(ReplayGraph&&) noexcept = default;
 class ReplayGraph::Watchman {
   public:
     Watchman(Session& session, std::uint64_t timeout_ns, ReplayReport& report)
-        : session_(session), report_(report), begun_ns_(now_ns()), limit_ns_(timeout_ns), seen_(session.count) {}
+        : session_(session),
+          report_(report),
+          begun_ns_(timeout_ns != 0 ? now_ns() : 0),
+          limit_ns_(timeout_ns),
+          seen_(timeout_ns != 0 ? session.count : 0) {}
 
     // True when it is time to leave: stopped, and the grace for running bodies is over.
     bool operator()() {
@@ -91,20 +95,18 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
     const unsigned count = helps ? pool.workers() : std::max(1U, pool.workers() - 1);
     const bool solo = options.coarsen && run_start_.size() > 4 * count;
     seat_workers(count, count > 1 ? n - (solo ? solo_end_ : 0) + 64 : 1);
-    session_ = std::make_unique<Session>(*this, options, count, solo);
-    Session& session = *session_;
+    Session& session = begin_session(options, count, solo);
     set_out(session);
     if (helps && count == 1) session(0, 0);
     Watchman watchman(session, options.timeout_ns, report);
     // Once, unless every thread was ended by a body before all was done.
     while (!session.is_over()) {
-        session.seats_done.store(0, std::memory_order_relaxed);
-        const RegionEnd end = pool.watch(count, session, helps, std::ref(watchman));
+        RegionEnd end = pool.watch(count, session, helps, std::ref(watchman));
         report.left = end.left;
         if (end.left) {
             session.poll = nullptr;
             session.left.store(true, std::memory_order_relaxed);
-            seats_left_ = end.claimed;
+            left_ = std::move(end);
             break;
         }
         if (end.abandoned) {
@@ -117,10 +119,22 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
     return report;
 }
 
+// In the memory of the last one: a replay of a few tasks is over before an allocation would be.
+ReplayGraph::Session& ReplayGraph::begin_session(const ReplayOptions& options, unsigned count, bool solo) {
+    if (session_) {
+        std::destroy_at(session_.get());
+        std::construct_at(session_.get(), *this, options, count, solo);
+    } else {
+        session_ = std::make_unique<Session>(*this, options, count, solo);
+    }
+    in_session_ = true;
+    return *session_;
+}
+
 // Whether nobody is inside an earlier replay that was left. What its threads did not get to is cancelled here.
 bool ReplayGraph::settle() {
-    if (!session_) return true;
-    if (session_->seats_done.load(std::memory_order_acquire) < seats_left_) return false;
+    if (!in_session_) return true;
+    if (!left_.is_over()) return false;
     while (!session_->is_over()) (*session_)(0, 0);
     ReplayReport forgotten;
     finish(forgotten);
@@ -141,7 +155,7 @@ void ReplayGraph::finish(ReplayReport& report) {
     report.failure = session.failure;
     report.stopped = session.stopped.load(std::memory_order_relaxed);
     poison_left_ = session.troubled.load(std::memory_order_relaxed);
-    session_.reset();
+    in_session_ = false;
 }
 
 }  // namespace whet::graph

@@ -125,6 +125,7 @@ class ReplayGraph {
     ReplayGraph& operator=(ReplayGraph&&) noexcept;
     class Watchman;
     void seat_workers(unsigned count, std::size_t capacity);
+    Session& begin_session(const ReplayOptions& options, unsigned count, bool solo);
     void set_out(Session& session);
     bool settle();
     void finish(ReplayReport& report);
@@ -148,8 +149,9 @@ class ReplayGraph {
     std::unique_ptr<std::atomic<std::uint8_t>[]> poisoned_;
     std::vector<std::unique_ptr<Worker>> workers_;  // kept between replays: their deques are large
     std::size_t deque_capacity_ = 0;
-    std::unique_ptr<Session> session_;  // while a replay runs, and as long as bodies of one that was left are running
-    std::uint64_t seats_left_ = 0;      // how many of its seats have begun
+    std::unique_ptr<Session> session_;
+    bool in_session_ = false;  // while a replay runs, and as long as bodies of one that was left are running
+    RegionEnd left_;           // how that one was left
     bool poison_left_ = false;
     bool solo_down_ = false;
     bool shared_down_ = false;

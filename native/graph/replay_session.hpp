@@ -52,7 +52,7 @@ struct ReplayGraph::Session {
     static constexpr const char* kUnknown = "an exception that is no std::exception";
 
     ReplayGraph& graph;
-    std::function<bool()> poll;  // the calling thread's, as is since_poll
+    const std::function<bool()>* poll;  // the calling thread's, as is since_poll; null: nobody asks
     ReplaySpan* const spans;
     const unsigned count;  // seats
     const bool solo;
@@ -64,8 +64,7 @@ struct ReplayGraph::Session {
     // Read before every body, written at most a few times: stays shared in every cache.
     alignas(64) std::atomic<bool> troubled{false};
     std::atomic<bool> stopped{false};
-    std::atomic<bool> left{false};             // the caller does not wait any more
-    std::atomic<std::uint64_t> seats_done{0};  // their threads will not come back to this session
+    std::atomic<bool> left{false};  // the caller does not wait any more
     std::mutex trouble_lock;
     ReplayFailure failure;                                       // under it: the first
     std::vector<std::pair<std::uint32_t, std::uint32_t>> rests;  // under it: runs that ended threads have left
@@ -75,7 +74,7 @@ struct ReplayGraph::Session {
 
     Session(ReplayGraph& g, const ReplayOptions& options, unsigned seats, bool coarse)
         : graph(g),
-          poll(options.poll),
+          poll(options.poll ? &options.poll : nullptr),
           spans(options.spans),
           count(seats),
           solo(coarse),
@@ -98,10 +97,8 @@ struct ReplayGraph::Session {
         } catch (const abi::__forced_unwind&) {
             own.running.store(0, std::memory_order_relaxed);
             count_finished(own);
-            seats_done.fetch_add(1, std::memory_order_release);
             throw;
         }
-        seats_done.fetch_add(1, std::memory_order_release);
     }
 
     // Whether everything is done. Asked when no thread is inside.
@@ -180,7 +177,7 @@ struct ReplayGraph::Session {
     }
 
     void ask() {
-        if (!stopped.load(std::memory_order_relaxed) && poll()) cancel_rest();
+        if (!stopped.load(std::memory_order_relaxed) && (*poll)()) cancel_rest();
     }
 
     void offer(Worker& own, std::uint64_t item) {
