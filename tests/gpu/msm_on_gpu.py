@@ -104,3 +104,31 @@ def bucket_sums(device, subject, choice, **given):
             found.append(device.read(buffers["buckets"], size_bytes=size))
             device.submit(one.to_result)
     return np.concatenate(found)
+
+
+def tasks_of(counts, most_tasks, least_additions=16):
+    """The walk of every task in Python: pieces as (task, bucket, first point, end, kind).
+
+    `test_every_point_of_every_bucket_is_walked_once` shows that it covers every point once, and
+    `test_tasks_are_those_of_the_model` that the tasks of a GPU are these.
+    """
+    starts, before = [], 0
+    for count in counts:
+        starts.append(before)
+        before += count - 1
+    tasks = min(-(-before // least_additions), most_tasks)
+    share, extra = divmod(before, tasks)
+    for task in range(tasks):
+        first = task * share + min(task, extra)
+        left = (task + 1) * share + min(task + 1, extra) - first
+        bucket = max(b for b, start in enumerate(starts) if start <= first)
+        point = first - starts[bucket]
+        split = point > 0
+        point += split
+        while left:
+            taken = min(left + (not split), counts[bucket] - point)
+            left -= taken - (not split)
+            end = point + taken
+            kind = "whole" if not split else "head"
+            yield task, bucket, point, end, kind if end == counts[bucket] else "tail"
+            bucket, point, split = bucket + 1, 0, False

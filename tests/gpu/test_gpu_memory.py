@@ -23,6 +23,8 @@ VARIANTS = {
     "walker device": Choice(scratch="device", slots=4, tpb=128),
     "walker glv": Choice(glv=True),
     "plain": Choice(accumulator="gpu_plain"),
+    "coop alone": Choice(accumulator="coop", g=1),
+    "coop of a workgroup": Choice(accumulator="coop", g=64),
     "few threads": Choice(threads=64),
 }
 SIZES = (1, 2, 33, 255, 1000, 5000)

@@ -55,6 +55,11 @@ def test_calls_views_and_batches(subject, tried):
     tried("sums on a GPU", 7)
 
 
+def test_no_points_at_all_are_infinity():
+    with needed(lambda: Engine([], device="webgpu", variant=SMALL)) as engine:
+        assert engine([]) == Point.infinity()
+
+
 def test_the_map_is_the_ledger_to_the_byte(subject):
     """Live bytes after a call, and the peak with the staging buffer."""
     for variant, budget in ((SMALL, None), ("coop:g=8,batches=3", None), (SMALL, 220_000)):

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 import pytest
+from msm_on_gpu import tasks_of
 
 from whet.errors import BadInput, DeviceOutOfMemory
 from whet.gpu import Copy, Pass
@@ -126,30 +127,6 @@ def test_the_passes_follow_each_other_batch_by_batch():
     assert stages[:half] == stages[half:]
     order = ["count", "columns", "starts", "scatter", "classify", "totals", "list", "accumulate", "combine", "store"]
     assert list(dict.fromkeys(stages)) == [*order, "reduce", "gather"]
-
-
-def tasks_of(counts, most_tasks, least_additions=16):
-    """The walk of every task in Python: pieces as (bucket, first point, end, kind)."""
-    starts, before = [], 0
-    for count in counts:
-        starts.append(before)
-        before += count - 1
-    tasks = min(-(-before // least_additions), most_tasks)
-    share, extra = divmod(before, tasks)
-    for task in range(tasks):
-        first = task * share + min(task, extra)
-        left = (task + 1) * share + min(task + 1, extra) - first
-        bucket = max(b for b, start in enumerate(starts) if start <= first)
-        point = first - starts[bucket]
-        split = point > 0
-        point += split
-        while left:
-            taken = min(left + (not split), counts[bucket] - point)
-            left -= taken - (not split)
-            end = point + taken
-            kind = "whole" if not split else "head"
-            yield task, bucket, point, end, kind if end == counts[bucket] else "tail"
-            bucket, point, split = bucket + 1, 0, False
 
 
 @pytest.mark.parametrize("seed", range(40))

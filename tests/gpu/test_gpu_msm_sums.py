@@ -9,11 +9,12 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run
+from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run, tasks_of
 
 from whet.msm import inputs as make
 from whet.msm.point import R
 from whet.msm.webgpu.geometry import MIN_TASK_ADDITIONS
+from whet.msm.webgpu.kernels import TALLY, TALLY_WORDS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.plan import build
@@ -41,6 +42,26 @@ def test_sizes(shared_device, choice, tried):
         tasks = min(plan.geometry.max_tasks, -(-total // MIN_TASK_ADDITIONS))
         assert work["rounds"] <= -(-total // max(tasks, 1)) + 1
     tried("sums on a GPU", 9)
+
+
+@BOTH
+@pytest.mark.parametrize("profile", ["random", "D", "E"])
+def test_tasks_are_those_of_the_model(shared_device, choice, profile, tried):
+    """How many tasks there are, and which of them left a bucket unfinished: tags against `tasks_of` in Python."""
+    subject = Subject.of(profile, 700)
+    asked = replace(choice, batches=1, threads=64)
+    with loaded(shared_device, subject, asked) as (plan, buffers):
+        answer, work = run(shared_device, plan, buffers, subject)
+        tally = shared_device.read(buffers["tally"])
+        dense = shared_device.read(buffers["dense"]).reshape(-1, 4)[: tally[TALLY["DENSE"]]]
+    assert answer == subject.expected
+    pieces = list(tasks_of(dense[:, 2].tolist(), plan.geometry.max_tasks, MIN_TASK_ADDITIONS))
+    assert tally[TALLY["TASKS"]] == 1 + max(task for task, *_ in pieces) > 1
+    tags = {task: bucket + 1 for task, bucket, _, _, kind in pieces if kind == "tail"}
+    found = tally[TALLY_WORDS:][: tally[TALLY["TASKS"]]]
+    assert {task: int(tag) for task, tag in enumerate(found) if tag} == tags
+    assert len(tags) == work["partials"]
+    tried("tasks of a GPU against the model", len(found))
 
 
 @BOTH
