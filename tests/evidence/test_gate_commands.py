@@ -100,6 +100,26 @@ def test_sweep_shows_growth_and_stores_each_point(store, capsys):
         assert len(list(runs.list())) == 2
 
 
+def test_sweep_over_a_knob_compares_its_values(store, capsys):
+    words = [
+        "sweep",
+        "graph",
+        "hybrid",
+        "replay",
+        "--axis",
+        "window=64,1024",
+        "--axis",
+        "tasks=50",
+        "--quick",
+        "--json",
+    ]
+    assert invoke(words) == ExitCode.OK
+    (run,) = json.loads(capsys.readouterr().out)["runs"]
+    variants = [gate["variant"] for gate in run["gates"]]
+    assert variants == ["hybrid:window=256", "hybrid:window=1024", "replay"]
+    assert run["baseline"] == "hybrid:window=256" and len(run["verdicts"]) == 2
+
+
 def test_sweep_of_one_variant_times_it(store, capsys):
     words = ["sweep", str(EXAMPLES / "horner_numpy.py"), "horner", "--axis", "n=64", "--quick", "--json"]
     assert invoke(words) == ExitCode.OK

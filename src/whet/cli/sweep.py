@@ -32,7 +32,12 @@ MAX_POINTS = 200
 @click.argument("engine", type=EngineName())
 @click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
 @click.option(
-    "--axis", "axes", multiple=True, required=True, metavar="AXIS=SIZE,SIZE...", help="Sizes to go through; repeatable."
+    "--axis",
+    "axes",
+    multiple=True,
+    required=True,
+    metavar="AXIS=VALUE,VALUE...",
+    help="Sizes or values of a knob to go through; repeatable.",
 )
 @subject_options
 @budget_options
@@ -41,7 +46,12 @@ MAX_POINTS = 200
 def command(**given: Any) -> ExitCode:
     """How does each variant grow? One stored run per point; time, ratio, cost per element and fitted exponent.
 
-    Without a variant it goes through all of them; the first one is the baseline.
+    \b
+    whet sweep msm affine pippenger --axis n=2^10,2^12,2^14
+    whet sweep msm walker --axis slots=1,4,16 --n 2^12
+
+    Each value of a knob is a variant, timed beside the others. Without a variant it goes through all of them;
+    the first one is the baseline.
 
     Exit codes: 3 if any variant is refused at any point, else 0.
     """
@@ -71,8 +81,10 @@ def sweep(
 
     budget = budget_name(quick, rigorous)
     loaded = load(engine)
-    plan = make_plan(loaded, variants or [spec.name for spec in loaded.engine.variants()], **planned)
-    points = grid(loaded.engine, axes, cases.parse_sizes(sizes, n), profile)
+    named = variants or tuple(spec.name for spec in loaded.engine.variants())
+    size_axes, knob_axes = split_axes(loaded.engine, named, axes)
+    plan = make_plan(loaded, with_knobs(loaded.engine, named, knob_axes), **planned)
+    points = grid(loaded.engine, size_axes, cases.parse_sizes(sizes, n), profile)
     runs = []
     with open_store(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
         for number, case in enumerate(points):
@@ -89,6 +101,46 @@ def sweep(
     else:
         show_growth(runs)
     return ExitCode.REFUSED if any(not gate.green for run in runs for gate in run.gates) else ExitCode.OK
+
+
+def split_axes(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Axes of the case, and those that are knobs of a variant that takes part."""
+    from whet.evidence import cases
+    from whet.protocol import parse_variant
+
+    known = set(engine.cases()[0].sizes)
+    offered = _knobs(engine)
+    chosen = {parse_variant(engine, text).name for text in variants}
+    knobs = {knob for name in chosen for knob in offered[name]} - known
+    for text in axes:
+        if (axis := cases.axis_of(text)) not in known | knobs:
+            cure = f"axes: {', '.join(sorted(known))}" + (f"; knobs: {', '.join(sorted(knobs))}" if knobs else "")
+            raise BadInput(f"engine {engine.name} has no axis {axis!r}", cure=cure)
+    of_knobs = [text for text in axes if cases.axis_of(text) in knobs]
+    return [text for text in axes if text not in of_knobs], of_knobs
+
+
+def with_knobs(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> list[str]:
+    """Each variant once per value of a knob that it has; the others as they are."""
+    offered, spelled = _knobs(engine), list(variants)
+    for text in axes:
+        knob, _, values = text.partition("=")
+        knob = knob.strip()
+        grown = []
+        for variant in spelled:
+            if knob in offered[variant.partition(":")[0]]:
+                joint = "," if ":" in variant else ":"
+                grown += [f"{variant}{joint}{knob}={value.strip()}" for value in values.split(",")]
+            else:
+                grown.append(variant)
+        spelled = grown
+    if len(spelled) > MAX_POINTS:
+        raise BadInput(f"more than {MAX_POINTS} variants", cure="sweep fewer values at once")
+    return spelled
+
+
+def _knobs(engine: Engine) -> dict[str, set[str]]:
+    return {spec.name: {knob.name for knob in spec.knobs} for spec in engine.variants()}
 
 
 def grid(engine: Engine, axes: Sequence[str], sizes: dict[str, int], profile: str | None) -> list[Case]:

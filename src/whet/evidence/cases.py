@@ -39,15 +39,21 @@ def parse_sizes(texts: Sequence[str], n: str | None = None) -> dict[str, int]:
     return sizes
 
 
-def parse_axis(text: str) -> tuple[str, list[int]]:
-    """Reads `axis=value,value,...`."""
+def axis_of(text: str) -> str:
+    """The name in `axis=value,value,...`."""
     axis, equals, values = text.partition("=")
     if not equals or not axis.strip() or not values.strip():
         raise BadInput(f"{text!r} is not axis=value,value", cure="write --axis n=2^8,2^10")
-    sizes = [parse_size(value, what=f"size of axis {axis.strip()}") for value in values.split(",")]
+    return axis.strip()
+
+
+def parse_axis(text: str) -> tuple[str, list[int]]:
+    """Reads `axis=size,size,...`."""
+    axis = axis_of(text)
+    sizes = [parse_size(value, what=f"size of axis {axis}") for value in text.partition("=")[2].split(",")]
     if len(set(sizes)) != len(sizes):
         raise BadInput(f"{text!r} has a value twice", cure="give each value once")
-    return axis.strip(), sizes
+    return axis, sizes
 
 
 def volume(case: Case) -> int:
