@@ -101,19 +101,8 @@ def test_sweep_shows_growth_and_stores_each_point(store, capsys):
 
 
 def test_sweep_over_a_knob_compares_its_values(store, capsys):
-    words = [
-        "sweep",
-        "graph",
-        "hybrid",
-        "replay",
-        "--axis",
-        "window=64,1024",
-        "--axis",
-        "tasks=50",
-        "--quick",
-        "--json",
-    ]
-    assert invoke(words) == ExitCode.OK
+    axes = ["--axis", "window=256,1024", "--axis", "tasks=50", "--profile", "chain"]
+    assert invoke(["sweep", "graph", "hybrid", "replay", *axes, "--quick", "--json"]) == ExitCode.OK
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     variants = [gate["variant"] for gate in run["gates"]]
     assert variants == ["hybrid:window=256", "hybrid:window=1024", "replay"]
