@@ -36,7 +36,8 @@ constexpr u8 guard_ragged = 1, guard_infinite = 2;
 
 struct alignas(64) Scratch {
     Sum sum[scratch_groups];
-    Lanes denominator[scratch_groups];  // carried
+    Lanes denominator[scratch_groups];  // x2 - x1, carried
+    Lanes numerator[scratch_groups];    // y2 - y1, carried; of pairs without exceptions
     Lanes prefix[scratch_groups];       // product of the earlier denominators of the chain, carried
     const u32* next[scratch_groups];    // the group's entries of this round
     u16 mapping_round[mapping_groups];  // before which round lanes of the group are mapped next, or never
@@ -119,6 +120,16 @@ WHET_INLINE Lanes below_limit(Lanes a, const u64& limit, const Limbs52& multiple
     return tidy(a);
 }
 
+// 3 p - y1: in (0.75 p, 3 p), not carried.
+WHET_INLINE Lanes less_y(const Sum& sum) { return minus(all_lanes(constants52.p[3]), sum.y); }
+
+// Two products at a time, out of line. With all five of an addition inlined the backward loop was 12.9 KB, too large
+// for the cache of decoded instructions, and ran exactly as fast as 16 bytes a cycle can be decoded.
+__attribute__((noinline, noclone)) void multiply_pair(Lanes& ab, const Lanes& a, const Lanes& b, Lanes& cd,
+                                                      const Lanes& c, const Lanes& d) {
+    product_pair(ab, a, b, cd, c, d);
+}
+
 void prefetch_points(const Chunk& chunk, const u32* entries) {
     WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(chunk.table + entries[i], 0, 2);
 }
@@ -191,10 +202,6 @@ __attribute__((noinline)) Lanes guarded_denominator(const Chunk& chunk, Scratch&
     return choose(active & static_cast<LaneMask>(~infinite), plain, all_lanes(constants52.one));
 }
 
-WHET_INLINE Lanes plain_denominator(const Chunk& chunk, const Scratch& s, std::size_t g) {
-    return x_difference(gather_x(chunk.table, s.next[g]), s.sum[g].x);
-}
-
 // Four chains of products: group g belongs to chain g % 4. Two chains advance side by side, and the next two do not
 // wait for them, so the latency of a product is hidden.
 struct Products {
@@ -206,29 +213,36 @@ struct Products {
     Lanes* pair_of(std::size_t even_group) { return chain + even_group % 4; }
 };
 
-// Products of all denominators, and the prefixes on the way. 1 product per addition.
+// (3 p - y1) + (y2 or p - y2): in (0.75 p, 4 p).
+WHET_INLINE void put_numerator(const Chunk& chunk, Scratch& s, std::size_t g) {
+    s.numerator[g] = carried(plus(less_y(s.sum[g]), gather_signed_y(chunk.table, s.next[g])));
+}
+
+// The differences of both coordinates at once: y lies beside x, so a point's line is touched in this pass alone.
+WHET_INLINE void put_differences(const Chunk& chunk, Scratch& s, std::size_t g) {
+    if (any_of_pair(s.guard + g)) [[unlikely]] {
+        s.denominator[g] = guarded_denominator(chunk, s, g);
+        s.denominator[g + 1] = guarded_denominator(chunk, s, g + 1);
+        if (any_of_pair(s.exceptions + g)) return;
+    } else {
+        s.denominator[g] = x_difference(gather_x(chunk.table, s.next[g]), s.sum[g].x);
+        s.denominator[g + 1] = x_difference(gather_x(chunk.table, s.next[g + 1]), s.sum[g + 1].x);
+    }
+    put_numerator(chunk, s, g);
+    put_numerator(chunk, s, g + 1);
+}
+
+// Products of all denominators, and the prefixes on the way. 1 product per addition. The differences are made one pair
+// ahead: a product that waits for loads fills the scheduler, and nothing behind it can start.
 Products multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups) {
     Products run = Products::ones();
-    constexpr std::size_t ahead = 4;
+    put_differences(chunk, s, 0);
     for (std::size_t g = 0; g < groups; g += 2) {
-        if (g + ahead + 1 < groups) {
-            for (std::size_t k = 0; k < 2; ++k) {
-                const u32* entries = s.next[g + ahead + k];
-                WHET_UNROLL for (std::size_t i = 0; i < lanes; ++i) __builtin_prefetch(chunk.table + entries[i]);
-            }
-        }
+        if (g + 2 < groups) put_differences(chunk, s, g + 2);
         Lanes* const own = run.pair_of(g);
         s.prefix[g] = own[0];
         s.prefix[g + 1] = own[1];
-        Lanes even, odd;
-        if (any_of_pair(s.guard + g)) [[unlikely]] {
-            even = guarded_denominator(chunk, s, g), odd = guarded_denominator(chunk, s, g + 1);
-        } else {
-            even = plain_denominator(chunk, s, g), odd = plain_denominator(chunk, s, g + 1);
-        }
-        s.denominator[g] = even;
-        s.denominator[g + 1] = odd;
-        product_pair(own[0], own[0], even, own[1], own[1], odd);
+        product_pair(own[0], own[0], s.denominator[g], own[1], own[1], s.denominator[g + 1]);
     }
     return run;
 }
@@ -305,7 +319,7 @@ __attribute__((noinline)) void add_exceptional(const Chunk& chunk, Scratch& s, s
     const Lanes x1 = s.sum[g].x, y1 = s.sum[g].y;
     const Lanes x2 = gather_x(chunk.table, safe.entry);
     const Lanes y2 = gather_signed_y(chunk.table, safe.entry);
-    const Lanes three_minus_y1 = minus(all_lanes(constants52.p[3]), y1);
+    const Lanes three_minus_y1 = less_y(s.sum[g]);
     const Lanes square = product_columns(x1, x1);  // below 1.2 p
     const Lanes slope_top = choose(e.twice, plus(square, plus(square, square)), plus(three_minus_y1, y2));
     const Lanes slope = product(carried(slope_top), inverse);
@@ -347,30 +361,23 @@ class NextPoints {
 struct Inverses {
     Lanes a, b;
 };
-WHET_INLINE Inverses own_inverses(const Scratch& s, Products& inverse, std::size_t g) {
+WHET_INLINE void put_inverses(Inverses& own, const Scratch& s, Products& inverse, std::size_t g) {
     const Lanes* const chain = inverse.pair_of(g);
-    Inverses own;
-    product_pair(own.a, chain[0], s.prefix[g], own.b, chain[1], s.prefix[g + 1]);
-    return own;
+    multiply_pair(own.a, chain[0], s.prefix[g], own.b, chain[1], s.prefix[g + 1]);
 }
 WHET_INLINE void step_down(const Scratch& s, Products& inverse, std::size_t g) {
     Lanes* const chain = inverse.pair_of(g);
-    product_pair(chain[0], chain[0], s.denominator[g], chain[1], chain[1], s.denominator[g + 1]);
+    multiply_pair(chain[0], chain[0], s.denominator[g], chain[1], chain[1], s.denominator[g + 1]);
 }
 
 // Both groups of a pair by the plain formulas. 5 products per addition. Products that need each other's results are
-// kept two apart: between them stand the step of the chains and the inverses of the pair that comes next, which are
-// returned.
-WHET_INLINE Inverses add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t g, const Inverses& own,
-                                    Products& inverse, const NextPoints& upcoming) {
+// kept two apart: between them stand the step of the chains and the inverses of the pair that comes next, which
+// replace its own.
+WHET_INLINE void add_plain_pair(Scratch& s, std::size_t g, Inverses& own, Products& inverse,
+                                const NextPoints& upcoming) {
     Sum &a = s.sum[g], &b = s.sum[g + 1];
-    // dy = (3 p - y1) + (y2 or p - y2): in (0.75 p, 4 p).
-    const Lanes a_less_y = minus(all_lanes(constants52.p[3]), a.y);
-    const Lanes b_less_y = minus(all_lanes(constants52.p[3]), b.y);
-    const Lanes a_dy = carried(plus(a_less_y, gather_signed_y(chunk.table, s.next[g])));
-    const Lanes b_dy = carried(plus(b_less_y, gather_signed_y(chunk.table, s.next[g + 1])));
     Lanes a_slope, b_slope;
-    product_pair(a_slope, a_dy, own.a, b_slope, b_dy, own.b);
+    multiply_pair(a_slope, s.numerator[g], own.a, b_slope, s.numerator[g + 1], own.b);
     upcoming.prefetch<0, 3>();
     step_down(s, inverse, g);
     upcoming.prefetch<3, 6>();
@@ -382,7 +389,7 @@ WHET_INLINE Inverses add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t 
     Lanes a_x, b_x;
     product_columns_pair(a_x, a_slope, a_slope, &a_offset, b_x, b_slope, b_slope, &b_offset);
     upcoming.prefetch<6, 9>();
-    const Inverses next = own_inverses(s, inverse, g < 2 ? 0 : g - 2);
+    put_inverses(own, s, inverse, g < 2 ? 0 : g - 2);
     upcoming.prefetch<9, 12>();
     a_x = below_limit(a_x, constants52.x_limit, constants52.p[3]);
     b_x = below_limit(b_x, constants52.x_limit, constants52.p[3]);
@@ -391,29 +398,30 @@ WHET_INLINE Inverses add_plain_pair(const Chunk& chunk, Scratch& s, std::size_t 
     const Lanes b_run = carried(plus(minus(b.x, b_x), all_lanes(constants52.p[4])));
     a.x = a_x;
     b.x = b_x;
+    const Lanes a_less_y = less_y(a), b_less_y = less_y(b);
     Lanes a_y, b_y;
     product_columns_pair(a_y, a_slope, a_run, &a_less_y, b_y, b_slope, b_run, &b_less_y);
     upcoming.prefetch<12, 16>();
     a.y = below_limit(a_y, constants52.y_limit, constants52.p[2]);
     b.y = below_limit(b_y, constants52.y_limit, constants52.p[2]);
-    return next;
 }
 
 void add_down(const Chunk& chunk, Scratch& s, std::size_t groups, std::size_t next_groups, Products inverse) {
-    Inverses own = own_inverses(s, inverse, groups - 2);
+    Inverses own;
+    put_inverses(own, s, inverse, groups - 2);
     for (std::size_t g = groups; g > 0;) {
         g -= 2;
         if (any_of_pair(s.exceptions + g)) [[unlikely]] {
             add_exceptional(chunk, s, g, own.a);
             add_exceptional(chunk, s, g + 1, own.b);
             step_down(s, inverse, g);
-            own = own_inverses(s, inverse, g < 2 ? 0 : g - 2);
+            put_inverses(own, s, inverse, g < 2 ? 0 : g - 2);
         } else {
             const bool more = g + 1 < next_groups;
             const NextPoints upcoming(chunk, more ? s.next[g] + lanes : nothing_to_fetch,
                                       more ? s.next[g + 1] + lanes : nothing_to_fetch);
             upcoming.prefetch_entries_after();
-            own = add_plain_pair(chunk, s, g, own, inverse, upcoming);
+            add_plain_pair(s, g, own, inverse, upcoming);
         }
         s.next[g] += lanes;
         if (g + 1 < chunk.group_count) s.next[g + 1] += lanes;
