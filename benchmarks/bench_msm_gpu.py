@@ -121,9 +121,9 @@ def compare(log_n: int, rounds: int, variants: list[str], measuring: Device) -> 
 
 
 def starts() -> None:
-    """First answer in a fresh process, with an empty and with a filled cache of the driver."""
+    """First answer in a fresh process: nothing compiled or measured before, and then again."""
     with tempfile.TemporaryDirectory() as folder:
-        environment = {**os.environ, "MESA_SHADER_CACHE_DIR": folder}
+        environment = {**os.environ, "MESA_SHADER_CACHE_DIR": folder, "WHET_TUNED": f"{folder}/tuned.json"}
         for name in ("cold", "warm"):
             done = subprocess.run(
                 [sys.executable, "-c", START], env=environment, capture_output=True, text=True, check=True

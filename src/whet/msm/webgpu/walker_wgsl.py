@@ -50,7 +50,7 @@ fn denominator_of(place: u32, handle: u32) -> Fe {{
     var added = 0u;
     var doubled = 0u;
     var rounds = 0u;
-    // Every round but the first, and one more at most, takes an addition from every task: this many end any of them.
+    // Every round but the first takes an addition from every task that goes on: this is more than any of them needs.
     let most = atomicLoad(&tally[TALLY_SHARE]) + 4u;
     while (busy > 0u && rounds < most) {{
         rounds++;
