@@ -13,7 +13,7 @@ constexpr unsigned max_windows = 64;
 constexpr unsigned max_width = 16;   // digits are 16 bits
 constexpr unsigned full_bits = 127;  // a GLV half with its sign
 constexpr std::size_t max_points = std::size_t{1} << 22;
-constexpr unsigned windows_at_once = 3;  // batches of large inputs: about 16 bytes per point and window
+constexpr unsigned windows_at_once = 4;  // batches of large inputs: about 16 bytes per point and window
 constexpr std::size_t small_batch_bytes = std::size_t{8} << 20;  // all windows at once while they fit this
 
 struct Plan {
