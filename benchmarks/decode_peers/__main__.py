@@ -175,7 +175,8 @@ def show(taken: dict[str, list[int]]) -> None:
         each = np.array(times) / ours
         low, middle, high = np.percentile(each, [25, 50, 75])
         print(
-            f"  {name:>14}: shortest {min(times) / 1e6:8.2f} ms, ratio of shortest {min(times) / ours.min():5.2f},"
+            f"  {name:>14}: shortest {min(times) / 1e6:8.2f}, median {np.median(times) / 1e6:8.2f} ms;"
+            f" ratio of shortest {min(times) / ours.min():5.2f}, of medians {np.median(times) / np.median(ours):5.2f},"
             f" within rounds {middle:5.2f} ({low:.2f} to {high:.2f})"
         )
 
