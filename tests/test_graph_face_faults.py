@@ -190,6 +190,10 @@ def test_a_missing_library_shows_the_loaders_own_words(tmp_path, tried):
     with pytest.raises(KernelNotFound, match=r"too short|invalid ELF"):
         load(text, "step")
     tried("planted faults", 2)
+    for library, symbol in ((None, "step"), (3, "step"), (text, 5), (text, "")):
+        with pytest.raises(BadInput, match="names no library"):
+            load(library, symbol)
+        tried("malformed inputs")
 
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")

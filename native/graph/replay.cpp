@@ -36,8 +36,6 @@ class ReplayGraph::Watchman {
     }
 
   private:
-    static std::uint64_t now_ns() { return static_cast<std::uint64_t>(Session::now_ns()); }
-
     // Whoever is seen in the same body again has been there at least since the first time.
     void look_around(std::uint64_t now) {
         report_.running.clear();

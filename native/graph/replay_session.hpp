@@ -9,7 +9,6 @@
 #include <cxxabi.h>
 
 #include <algorithm>
-#include <chrono>
 #include <exception>
 #include <mutex>
 #include <string>
@@ -17,6 +16,7 @@
 #include "graph/deque.hpp"
 #include "graph/park.hpp"
 #include "graph/replay.hpp"
+#include "graph/trace.hpp"
 
 namespace whet::graph {
 
@@ -37,10 +37,6 @@ struct ReplayGraph::Session {
     static constexpr std::uint64_t single(std::uint32_t place) { return std::uint64_t{place} << 32; }
     static constexpr std::uint64_t range(std::uint32_t first, std::uint32_t length) {
         return (std::uint64_t{first} << 32) | length;
-    }
-    static std::int64_t now_ns() {
-        const auto now = std::chrono::steady_clock::now().time_since_epoch();
-        return std::chrono::duration_cast<std::chrono::nanoseconds>(now).count();
     }
 
     static constexpr std::uint32_t kNone = 0xffffffff;
@@ -140,9 +136,12 @@ struct ReplayGraph::Session {
     int invoke_detailed(Worker& own, unsigned worker, const ReplayBody& body, std::uint32_t place) {
         const std::int32_t task = graph.nodes_[place].task;
         own.running.store(place + 1, std::memory_order_relaxed);
-        const std::int64_t begun = spans ? now_ns() : 0;
+        const std::uint64_t begun = spans ? now_ns() : 0;
         const int result = invoke(body, place, task);
-        if (spans && body.call) spans[task] = {begun, now_ns(), static_cast<std::int32_t>(worker)};
+        if (spans && body.call) {
+            spans[task] = {static_cast<std::int64_t>(begun), static_cast<std::int64_t>(now_ns()),
+                           static_cast<std::int32_t>(worker)};
+        }
         own.running.store(0, std::memory_order_relaxed);
         return result;
     }

@@ -41,8 +41,6 @@ class Sleep {
         return stay || ticket_.load(Site::idle_ticket) != ticket;
     }
 
-    std::uint32_t sleepers() { return sleepers_.load(Site::idle_check); }
-
   private:
     alignas(64) typename Seam::template Atomic<std::uint32_t> sleepers_;
     alignas(64) typename Seam::template Atomic<std::uint32_t> ticket_;

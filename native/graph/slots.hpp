@@ -27,7 +27,6 @@ inline constexpr std::uint32_t kInlineFanin = 5;
 inline constexpr std::uint32_t kEmpty = 0;
 inline constexpr std::uint32_t kClosedDone = 0xffffffff;
 inline constexpr std::uint32_t kClosedFailed = 0xfffffffe;
-inline bool is_closed(std::uint32_t wake) { return wake >= kClosedFailed; }
 
 // Written by the submitter before head_publish, then owned by whoever holds the task: the worker that claimed it, the
 // wake list it is registered in, or the queue it is linked in. `wake` alone is shared.
@@ -73,7 +72,6 @@ class SlotTable {
           link_spill_(wired ? new std::uint64_t*[window]() : nullptr),
           wired_(wired ? new WiredSlot<Seam>[window] : nullptr) {}
 
-    std::uint32_t window() const { return window_; }
     std::uint32_t slot_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence) & (window_ - 1); }
     Slot<Seam>& operator[](std::uint32_t slot) { return slots_[slot]; }
     WiredSlot<Seam>& wired(std::uint32_t slot) { return wired_[slot]; }

@@ -21,7 +21,6 @@ class Stream {
         : workers_(workers), longest_run_(longest_run), parts_(parts), ranges_(new Range[workers]) {}
 
     std::uint64_t submitted() { return head_.load(Site::head_observe); }
-    std::uint64_t claimed() { return claim_.load(Site::claim_peek); }
 
     // Tasks below `head` may be claimed from now on. The submitter alone calls this.
     void publish(std::uint64_t head) { head_.store(head, Site::head_publish); }

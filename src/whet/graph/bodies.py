@@ -65,6 +65,8 @@ def kernel(name: str) -> NativeBody:
 
 def load(library: str | os.PathLike[str], symbol: str) -> NativeBody:
     """A body from a shared library. What the loader says is passed on when it fails."""
+    if not isinstance(library, (str, os.PathLike)) or not isinstance(symbol, str) or not symbol:
+        raise BadInput(f"load({library!r}, {symbol!r}) names no library and symbol", cure='load("libmine.so", "step")')
     path = os.fspath(library)
     try:
         opened = ctypes.CDLL(path)

@@ -78,9 +78,7 @@ def spans_of(worker: int, native: Iterable[tuple[Any, ...]]) -> list[Span]:
     return [Span(task, name, worker, begin, end) for task, name, _, begin, end in native]
 
 
-def chrome_trace(
-    spans: Sequence[Span], edges: Iterable[tuple[int, int]] = (), *, process: str = "whet.graph"
-) -> dict[str, Any]:
+def chrome_trace(spans: Sequence[Span], edges: Iterable[tuple[int, int]] = ()) -> dict[str, Any]:
     """The trace-event form that Perfetto and chrome://tracing open: one lane per worker, arrows along the edges."""
     origin = min((s.begin_ns for s in spans), default=0)
     events: list[dict[str, Any]] = [

@@ -17,7 +17,9 @@ def one_of(option: str, value: Any, choices: tuple[str, ...]) -> int:
 
 def number_in(option: str, value: Any, low: int, high: int) -> int:
     if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not low <= value <= high:
-        raise BadInput(f"{option}={value!r} is not a whole number from {low} to {high}", cure="give one")
+        raise BadInput(
+            f"{option}={value!r} is not a whole number from {low} to {high}", cure="give one, or leave it out"
+        )
     if option in ("window", "tensormap_capacity", "output_align") and value & (value - 1):
         raise BadInput(
             f"{option}={value} is not a power of two", cure=f"{1 << int(value).bit_length()} is the next one"
@@ -27,5 +29,5 @@ def number_in(option: str, value: Any, low: int, high: int) -> int:
 
 def seconds(option: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
-        raise BadInput(f"{option}={value!r} is not a number of seconds above 0", cure="seconds")
+        raise BadInput(f"{option}={value!r} is not a number of seconds above 0", cure="such as 1.5")
     return float(value)
