@@ -15,7 +15,7 @@ double cost(double entries_per_window, unsigned bits, unsigned windows) {
     const unsigned wide = bits - (width - 1) * windows;  // windows of full width; the others have one bit less
     const double buckets = wide * static_cast<double>(1u << (width - 1)) +
                            (windows - wide) * static_cast<double>(width > 1 ? 1u << (width - 2) : 0);
-    return windows * (1.12 * entries_per_window + 150) + 1.5 * buckets;
+    return windows * (1.12 * entries_per_window + 150) + 2.2 * buckets;
 }
 
 // The bias that makes all digits non-negative takes from the positive range: 2^bits - 1 - sum 2^(position + width - 1)
