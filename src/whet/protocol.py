@@ -154,7 +154,10 @@ class Timing:
 
 @dataclass(frozen=True)
 class HardCase:
-    """A ready-made case with its answer, of a named kind. Its seed and number make it again."""
+    """A ready-made case with its answer, of a named kind. Its seed and number make it again.
+
+    `tolerance` is that of this case alone; the engine's unless given.
+    """
 
     kind: str
     number: int
@@ -162,6 +165,7 @@ class HardCase:
     fixed: Arrays
     inputs: Arrays
     expected: Arrays
+    tolerance: Tolerance | None = None
 
 
 class Engine(ABC):

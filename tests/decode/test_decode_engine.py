@@ -10,8 +10,8 @@ from whet._native import decode as native
 
 from whet.cli.app import invoke
 from whet.decode.engine import DecodeEngine
-from whet.decode.oracle import LEAST_HIDDEN
-from whet.decode.stored import WEIGHT_TYPES
+from whet.decode.oracle import LEAST_HIDDEN, MAX_ULP, accuracy
+from whet.decode.stored import KV_TYPES, WEIGHT_TYPES
 from whet.protocol import parse_variant
 from whet.regions.engine_run import capture_engine
 from whet.regions.reducer import reduce
@@ -23,7 +23,7 @@ STRANGE = "fused:wo_split=3,fc1=recomputed,workers=3"
 def test_hard_cases_agree_with_float64_by_the_ordinary_command(capsys, tried):
     assert invoke(["check", "decode", "fused", STRANGE, "--cases", str(CASES), "--repeats", "1", "--json"]) == 0
     said = json.loads(capsys.readouterr().out)
-    assert set(said["hard"]) == {f"{kind} weights" for kind in WEIGHT_TYPES}
+    assert set(said["hard"]) == {f"{weights}-{kv}" for weights in WEIGHT_TYPES for kv in KV_TYPES}
     count = sum(said["hard"].values())
     assert count >= CASES - 40 and all(gate["green"] for gate in said["gates"])
     tried("adversarial cases", count)
@@ -91,3 +91,13 @@ def test_the_yardstick_reads_every_word(streams):
                 assert native.StreamReader(workers, isa).read(arrays, streams) == want
     with pytest.raises(ValueError, match="streams"):
         native.StreamReader(1, 0).read(arrays, 3)
+
+
+def test_hard_cases_allow_no_more_than_the_stated_ulp():
+    """What the tolerance just lets through in the largest row is within MAX_ULP, and not far below it."""
+    for hard in DecodeEngine().hard_cases(9, range(20)):
+        want = hard.expected["out"].astype(np.float64)
+        largest = want[[int(np.argmax((want * want).mean(axis=-1)))]]
+        allowed = hard.tolerance.absolute + hard.tolerance.relative * np.abs(largest)
+        edge = accuracy((largest + allowed).astype(np.float32), largest).max_ulp
+        assert MAX_ULP / 4 <= edge <= MAX_ULP + 1

@@ -12,7 +12,7 @@ import numpy as np
 from whet.decode.cache import PagedCache
 from whet.decode.cases import angles, random_cache, random_trial, random_weights
 from whet.decode.layer import Layer, Schedule
-from whet.decode.oracle import LEAST_HIDDEN, reference
+from whet.decode.oracle import LEAST_HIDDEN, reference, within_ulp
 from whet.decode.shapes import MAX_BATCH, NORM_ATTENTION, NORM_MLP, SHAPES, Shape
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, StoredMatrix
 from whet.decode.webgpu.geometry import Geometry, copies_of
@@ -194,9 +194,10 @@ class DecodeEngine(Engine):
             fixed = _arrays(trial.matrices, trial.norms, cache)
             given = {"x": trial.x, "cosine": trial.cosine, "sine": trial.sine, "gate": trial.gate}
             inputs = {**fixed, **{name: array for name, array in given.items() if array is not None}}
-            want = reference(shape, trial.matrices, trial.norms, **trial.inputs()).astype(np.float32)
+            want = reference(shape, trial.matrices, trial.norms, **trial.inputs())
             case = Case(sizes=sizes, profile=f"{kind}-{cache.kv_type}")
-            yield HardCase(f"{kind} weights", number, case, fixed, inputs, {"out": want})
+            answer = {"out": want.astype(np.float32)}
+            yield HardCase(case.profile, number, case, fixed, inputs, answer, within_ulp(want))
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         matrices, norms = _matrices(case, inputs), _norms(inputs)

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from whet.decode.cache import PagedCache
 from whet.decode.shapes import Shape
 from whet.decode.stored import StoredMatrix
+from whet.protocol import Tolerance
 
 Doubles = npt.NDArray[np.float64]
 
@@ -177,6 +178,14 @@ def reference(
     g = times("mlp.gate_proj.weight", inner)
     h = g * _sigmoid(g) * times("mlp.up_proj.weight", inner)
     return np.asarray(residual + times("mlp.down_proj.weight", h))
+
+
+def within_ulp(want: Doubles) -> Tolerance:
+    """Half of MAX_ULP at the size of each element and half at the RMS of the largest row: together at most MAX_ULP."""
+    rms = np.sqrt((want * want).mean(axis=-1).max())
+    half = MAX_ULP / 2
+    least_ulp = float(np.finfo(np.float32).eps) / 2  # a ULP is at least this share of its number
+    return Tolerance(relative=half * least_ulp, absolute=half * float(np.spacing(np.float32(rms))))
 
 
 @dataclass(frozen=True)

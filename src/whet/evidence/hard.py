@@ -126,7 +126,8 @@ def _wrong(plan: Plan, hard: HardCase, answer: dict[str, Any]) -> Red | None:
             output = np.frombuffer(answer["outputs"][name], wanted.dtype).reshape(wanted.shape)
         except (KeyError, TypeError, ValueError) as error:
             return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
-        if found := disagreement(name, output, np.asarray(hard.expected[name]), plan.engine.tolerance):
+        allowed = hard.tolerance or plan.engine.tolerance
+        if found := disagreement(name, output, np.asarray(hard.expected[name]), allowed):
             return Red(found.reason, found.detail, expected=found.expected, got=found.got)
     return None
 
