@@ -125,8 +125,8 @@ WHET_INLINE Lanes less_y(const Sum& sum) { return minus(all_lanes(constants52.p[
 
 // Two products at a time, out of line. With all five of an addition inlined the backward loop was 12.9 KB, too large
 // for the cache of decoded instructions, and ran exactly as fast as 16 bytes a cycle can be decoded.
-__attribute__((noinline, noclone)) void multiply_pair(Lanes& ab, const Lanes& a, const Lanes& b, Lanes& cd,
-                                                      const Lanes& c, const Lanes& d) {
+__attribute__((noinline)) void multiply_pair(Lanes& ab, const Lanes& a, const Lanes& b, Lanes& cd, const Lanes& c,
+                                             const Lanes& d) {
     product_pair(ab, a, b, cd, c, d);
 }
 
