@@ -40,9 +40,8 @@ struct ReplayGraph::Session {
     }
 
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kPollEvery = 1024;  // tasks between two questions to the caller
-    static constexpr std::uint64_t kNap_ns =
-        200'000;  // an idle worker looks again after this long even if nobody wakes it
+    static constexpr std::uint32_t kPollEvery = 1024;   // tasks between two questions to the caller
+    static constexpr std::uint64_t kNap_ns = 200'000;   // after which an idle worker looks again unasked
     static constexpr std::uint32_t kLargestGrain = 32;  // tasks of a range that one worker takes at a time
     static constexpr const char* kEndedThread = "the body ended its thread";
     static constexpr const char* kUnknown = "an exception that is no std::exception";
@@ -52,8 +51,7 @@ struct ReplayGraph::Session {
     ReplaySpan* const spans;
     const unsigned count;  // seats
     const bool solo;
-    const bool watched;
-    const bool detailed;  // spans, or watched: more than a call per task
+    const bool detailed;  // spans are wanted, or somebody watches: more than a call per task
     std::uint32_t since_poll = 0;
     alignas(64) std::atomic<std::uint32_t> next_run{0};
     alignas(64) std::atomic<std::int64_t> remaining{0};
@@ -74,8 +72,7 @@ struct ReplayGraph::Session {
           spans(options.spans),
           count(seats),
           solo(coarse),
-          watched(options.timeout_ns != 0),
-          detailed(spans || watched) {}
+          detailed(options.spans || options.timeout_ns != 0) {}
 
     // One seat, as the pool calls it.
     void operator()(std::size_t seat, unsigned worker) {
@@ -127,6 +124,7 @@ struct ReplayGraph::Session {
         } catch (...) {
             fail(node, -1, kUnknown);
         }
+        if (detailed) own.running.store(0, std::memory_order_relaxed);
         if (worker == 0 && poll && ++since_poll >= kPollEvery) {
             since_poll = 0;
             ask();
@@ -142,7 +140,6 @@ struct ReplayGraph::Session {
             spans[task] = {static_cast<std::int64_t>(begun), static_cast<std::int64_t>(now_ns()),
                            static_cast<std::int32_t>(worker)};
         }
-        own.running.store(0, std::memory_order_relaxed);
         return result;
     }
 
