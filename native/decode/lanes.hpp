@@ -131,6 +131,30 @@ template <>
 WHET_INLINE I widened<std::uint8_t>(const void* from) {
     return reinterpret_cast<I>(_mm512_cvtepu8_epi32(_mm_loadu_si128(static_cast<const __m128i*>(from))));
 }
+#elif defined(__AVX2__)
+WHET_INLINE I joined(__m256i low, __m256i high) {
+    I both;
+    std::memcpy(&both, &low, sizeof low);
+    std::memcpy(reinterpret_cast<char*>(&both) + sizeof low, &high, sizeof high);
+    return both;
+}
+WHET_INLINE __m128i half(const void* from, std::size_t which) {
+    return _mm_loadu_si128(static_cast<const __m128i*>(from) + which);
+}
+template <>
+WHET_INLINE I widened<std::int8_t>(const void* from) {
+    const __m128i bytes = half(from, 0);
+    return joined(_mm256_cvtepi8_epi32(bytes), _mm256_cvtepi8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
+}
+template <>
+WHET_INLINE I widened<std::uint16_t>(const void* from) {
+    return joined(_mm256_cvtepu16_epi32(half(from, 0)), _mm256_cvtepu16_epi32(half(from, 1)));
+}
+template <>
+WHET_INLINE I widened<std::uint8_t>(const void* from) {
+    const __m128i bytes = half(from, 0);
+    return joined(_mm256_cvtepu8_epi32(bytes), _mm256_cvtepu8_epi32(_mm_unpackhi_epi64(bytes, bytes)));
+}
 #endif
 
 WHET_INLINE F from_bf16(const void* from) { return bits(widened<std::uint16_t>(from) << 16); }
