@@ -3,12 +3,15 @@
 The base has one worker at W_O and everybody at all of FC1. W_O is changed in two ways: cut over K (`wo_split`), and cut
 by rows that workers claim (`rows`). A capture is the launch of median length of its rounds. A prediction is held
 against the base it was made from; where the machine has changed its pace since, the gain beside the base of the same
-interleaved rounds is the one to believe. The last table is interleaved launches without timing.
+interleaved rounds is the one to believe. Then come interleaved launches without timing, and at last `whet ab` on the
+same variants: fresh inputs in every repeat, each judged by the oracle.
 """
 
 from __future__ import annotations
 
 import argparse
+import subprocess
+import sys
 import tempfile
 import time
 from dataclasses import replace
@@ -65,6 +68,20 @@ def show_regions(capture: Capture) -> None:
     for row in reduce(capture, counted=counted).rows:
         if row.active_workers:
             print(f"  {row.region:<13} {row.active_workers} workers  median {(row.median_ticks or 0) / 1e6:8.3f} ms")
+
+
+def gated(given: argparse.Namespace, schedules: dict[str, Schedule]) -> None:
+    """The verdicts of `whet ab`, from a store of its own."""
+    variants = [
+        f"fused:wo_split={one.wo_split},fc1={one.fc1},rows={one.rows},workers={given.workers}"
+        for one in schedules.values()
+    ]
+    sizes = [f"hidden={SHAPES[given.shape].hidden}", f"length={given.length}", "page=64", "batch=1"]
+    words = ["ab", "decode", *variants, "--profile", f"{given.weights}-{given.kv}", "--quick"]
+    with tempfile.TemporaryDirectory() as folder:
+        store = str(Path(folder) / "runs.sqlite")
+        sizes = [word for size in sizes for word in ("--size", size)]
+        subprocess.run([Path(sys.executable).with_name("whet"), *words, *sizes, "--store", store], check=False)
 
 
 def main() -> None:
@@ -124,6 +141,8 @@ def main() -> None:
             f"{name}: shortest {min(times):.2f} ms, {min(times) / min(taken['base']):.3f} of base;"
             f" within rounds {middle:.3f} of base ({low:.3f} to {high:.3f})"
         )
+    layer.close()
+    gated(given, schedules)
 
 
 if __name__ == "__main__":
