@@ -12,6 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
+from pathlib import Path
 from typing import Any, ClassVar, Literal
 
 import msgspec
@@ -75,12 +76,18 @@ class Knob:
 
 
 class Variant(msgspec.Struct, frozen=True):
-    """One named way to compute, with every knob filled in. `str()` is the spelling users type."""
+    """One named way to compute, with every knob filled in. `str()` is the spelling users type.
+
+    `file` is set for a candidate: a variant from a file of its own, which only its own process ever loads.
+    """
 
     name: str
     knobs: dict[str, KnobValue] = {}
+    file: str = ""
 
     def __str__(self) -> str:
+        if self.file:
+            return f"{Path(self.file).name}:{self.name}"
         if not self.knobs:
             return self.name
         spelled = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.knobs.items())

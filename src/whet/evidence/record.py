@@ -12,7 +12,11 @@ import msgspec
 
 from whet.protocol import Case
 
-SCHEMA_VERSION = 1
+SCHEMA_VERSION = 2
+
+# The arms of a trial that are no variants: the baseline once more, and a call that does nothing.
+CONTROL = "(control)"
+EMPTY = "(empty)"
 
 
 class Outcome(StrEnum):
@@ -26,7 +30,11 @@ class Outcome(StrEnum):
 
 
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
-    """One timed repeat of one variant. Stored only when its gate is green."""
+    """One turn of one variant. Stored only when its gate is green.
+
+    `wall_ns` is what the variant's own clock said, `outside_ns` the span from thaw to freeze seen from outside, `cpu_ns`
+    the processor time of all its threads in that span. `round` counts over the whole trial.
+    """
 
     variant: str
     round: int
@@ -38,6 +46,8 @@ class Sample(msgspec.Struct, frozen=True, kw_only=True):
     device_ns: int | None = None
     check: str = "digest"
     digest: str = ""
+    block: int = 0
+    outside_ns: int = 0
 
 
 class Failure(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +87,63 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     effect: float = 0.02
     clock: str = "wall"
     reasons: list[str] = []
+    # What the ratio is a ratio of, and the same ratio by the other statistics.
+    judged_by: str = "median"
+    ratios: dict[str, float] = {}
+
+
+class Control(msgspec.Struct, frozen=True, kw_only=True):
+    """The baseline against itself under another name, in the same trial: its distance from 1 is the noise floor."""
+
+    outcome: Outcome
+    ratio: float
+    low: float
+    high: float
+
+
+class Block(msgspec.Struct, frozen=True, kw_only=True):
+    """One set of fresh processes and the cores they took turns on."""
+
+    number: int
+    cores: list[int]
+    rounds: int
+
+
+class Design(msgspec.Struct, frozen=True, kw_only=True):
+    """How the trial was laid out."""
+
+    regime: str = "warm"
+    calls: int = 1
+    confidence: float = 0.99
+    candidates: int = 1
+    blocks: list[Block] = []
+
+
+class Tails(msgspec.Struct, frozen=True, kw_only=True):
+    """Nanoseconds per call of one variant. `spread` is the middle half over the median."""
+
+    median: float
+    mean: float
+    p90: float
+    p99: float
+    spread: float
+
+
+class Floor(msgspec.Struct, frozen=True, kw_only=True):
+    """Below what no variant can be, per call: an empty variant's turn, and reading the inputs once."""
+
+    empty_ns: float
+    read_ns: float
+    bandwidth_bytes_per_s: float
+    turn_overhead_ns: float
+
+
+class Isolation(msgspec.Struct, frozen=True, kw_only=True):
+    """What kept a variant's process apart. `missing` names what the system refused, each with the reason."""
+
+    name: str
+    granted: list[str] = []
+    missing: dict[str, str] = {}
 
 
 class Warning(msgspec.Struct, frozen=True, kw_only=True):
@@ -114,6 +181,14 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     elapsed_s: float
     regions: dict[str, Any] = {}
     memory: dict[str, Any] = {}
+    design: Design | None = None
+    control: Control | None = None
+    tails: dict[str, Tails] = {}
+    floor: Floor | None = None
+    isolation: Isolation | None = None
+    # Largest error of any checked output, as a share of what the tolerance allows; by variant.
+    errors: dict[str, float] = {}
+    task_examined: bool = False
 
     @property
     def where(self) -> str:
