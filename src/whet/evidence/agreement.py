@@ -71,6 +71,19 @@ def disagreement(
     return Disagreement(reason, detail, {**place, "value": theirs}, {**place, "value": mine})
 
 
+def largest_error(got: Array, want: Array, tolerance: Tolerance) -> float:
+    """The largest distance from the oracle as a share of what is tolerated; 0 where only equal bits pass."""
+    if tolerance.exact or got.dtype.kind in "iub" or not got.size:
+        return 0.0
+    if got.dtype.kind == "c":
+        return largest_error(_parts(got), _parts(want), tolerance)
+    ours, theirs = _wide(got), _wide(want)
+    with np.errstate(all="ignore"):
+        share = np.abs(ours - theirs) / (tolerance.absolute + tolerance.relative * np.abs(theirs))
+    finite = share[np.isfinite(share)]
+    return float(finite.max()) if finite.size else 0.0
+
+
 def _bits_differ(got: Array, want: Array) -> Array:
     width = got.dtype.itemsize
     differ: Array = (_raw(got) != _raw(want)).reshape(-1, width).any(axis=1)

@@ -1,68 +1,40 @@
-"""The process in which one variant runs: `python -m whet.evidence.bench CHANNEL [INPUTS OUTPUTS]`.
-
-It knows neither seeds nor expected values, maps the inputs read-only and holds no output but its own. Whatever a
-variant does to this process (patches, crashes, caches, stray writes) stays in it. Without the two arenas it serves
-hard cases alone, whose small arrays travel in the messages.
+"""The process in which one variant runs. It knows neither seeds nor expected values, sees the inputs of a turn only
+while that turn lasts, and holds no output but its own. Whatever a variant does to this process stays in it.
 """
 
 from __future__ import annotations
 
 import contextlib
 import gc
-import sys
 import time
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from whet.errors import DeviceError, Unsupported, WhetError
-from whet.evidence.buffers import Arena, bytes_of, fill, unpacked, views
-from whet.evidence.child import map_bytes, private_copy, serve
-from whet.evidence.registry import load, where
-from whet.protocol import Array, Arrays, Case, Engine, Variant
+from whet.evidence import messages, system
+from whet.evidence.buffers import bytes_of, fill, set_guards, unpacked, views
+from whet.evidence.messages import Attempt, Attempted, Claim, Done, Layout, Load, Raised, Seal, Turn, WarmUp
+from whet.evidence.registry import where
+from whet.evidence.runnable import Runnable, runnable
+from whet.evidence.serving import answer_requests, map_bytes, private_copy
+from whet.evidence.system import Granted
+from whet.protocol import Array, Arrays
 
-# The clocks as they were before any engine was imported.
-CLOCKS = {
-    name: getattr(time, name)
-    for name in (
-        "monotonic",
-        "monotonic_ns",
-        "perf_counter",
-        "perf_counter_ns",
-        "process_time",
-        "process_time_ns",
-        "time",
-    )
-}
+Pair = tuple[Arrays, Arrays]
 
 
-def stopwatch(
-    copy: Callable[[Array, Array], None] = np.copyto,
-    clock: Callable[[], int] = time.monotonic_ns,
-    cpu_clock: Callable[[], int] = time.process_time_ns,
-) -> Callable[..., tuple[int, int, int]]:
-    """A timed loop whose clocks are out of reach of the module's names."""
+def stopwatch(clock: Callable[[], int] = time.monotonic_ns) -> Callable[..., tuple[int, list[int]]]:
+    """A timed loop that stamps the end of every call."""
 
-    def timed(
-        call: Callable[..., None],
-        variant: Variant,
-        state: Any,
-        pairs: Sequence[tuple[Arrays, Arrays]],
-        *,
-        snapshot: Array,
-        live: Array,
-    ) -> tuple[int, int, int]:
-        cpu_start = cpu_clock()
+    def timed(run: Callable[..., None], state: Any, pairs: Sequence[Pair]) -> tuple[int, list[int]]:
+        ends = [0] * len(pairs)
         start = clock()
-        for inputs, outputs in pairs:
-            call(variant, state, inputs, outputs)
-        stop = clock()
-        cpu_ns = cpu_clock() - cpu_start
-        copy(snapshot, live)
-        return start, stop, cpu_ns
+        for number, (inputs, outputs) in enumerate(pairs):
+            run(state, inputs, outputs)
+            ends[number] = clock()
+        return start, ends
 
     return timed
 
@@ -76,124 +48,130 @@ class Buffers(dict[str, Array]):
 
 
 class Bench:
-    """Serves one variant. `open` may be called again for another case."""
+    """Serves one variant on one case, or on hard cases one after the other."""
 
-    def __init__(self, inputs_fd: int = -1, outputs_fd: int = -1) -> None:
-        self._inputs_fd, self._outputs_fd = inputs_fd, outputs_fd
-        self._engine: Engine | None = None
+    def __init__(self) -> None:
+        self._runnable: Runnable | None = None
         self._state: Any = None
         self._timed = stopwatch()
 
-    def load(self, ref: str, variant: dict[str, Any], device: str) -> dict[str, Any]:
-        loaded = load(ref)
-        self._engine, self._device = loaded.engine, device
-        self._source = Path(sys.modules[type(loaded.engine).__module__].__file__ or ref)
-        self._variant = msgspec.convert(variant, Variant)
-        return {}
+    def load(self, asked: Load) -> Done | Raised:
+        if asked.variant is not None and asked.variant.file:
+            try:
+                self._runnable = runnable(asked)
+            except WhetError as error:
+                return Raised(text=str(error))
+            except BaseException as error:
+                return Raised(text=f"import: {type(error).__name__}: {error}")
+        else:
+            self._runnable = runnable(asked)
+        return Done()
 
-    def open(self, case: dict[str, Any], inputs: dict[str, Any], outputs: dict[str, Any]) -> dict[str, Any]:
-        assert self._engine is not None
+    def open(self, layout: Layout, fds: list[int]) -> Done | Raised:
+        assert self._runnable is not None
         self._release()
-        self._case = msgspec.convert(case, Case)
-        inputs_arena, self._outputs = msgspec.convert(inputs, Arena), msgspec.convert(outputs, Arena)
-        read = map_bytes(self._inputs_fd, inputs_arena.size_bytes, writeable=False)
-        self._memory = map_bytes(self._outputs_fd, 2 * self._outputs.size_bytes, writeable=True)
+        read_fixed = map_bytes(fds[0], layout.fixed.size_bytes, writeable=False)
+        read = map_bytes(fds[1], layout.inputs.size_bytes, writeable=False)
+        written = map_bytes(fds[2], layout.outputs.size_bytes, writeable=True)
         fixed = {
-            field.name: private_copy(bytes_of(read, field)).view(field.dtype).reshape(field.shape)
-            for field in inputs_arena.groups[0]
+            field.name: private_copy(bytes_of(read_fixed, field)).view(field.dtype).reshape(field.shape)
+            for field in layout.fixed.groups[0]
         }
-        self._pairs: list[tuple[Arrays, Arrays]] = [
-            (Buffers({**fixed, **views(read, given)}), Buffers(views(self._memory, wanted)))
-            for given, wanted in zip(inputs_arena.groups[1:], self._outputs.groups, strict=True)
+        # The last slot is the one to warm up on.
+        *self._pairs, self._warm = [
+            (Buffers({**fixed, **views(read, given)}), Buffers(views(written, wanted)))
+            for given, wanted in zip(layout.inputs.groups, layout.outputs.groups, strict=True)
         ]
-        start = CLOCKS["monotonic_ns"]()
+        start = time.monotonic_ns()
         try:
-            self._state = self._engine.setup(self._variant, self._case, Buffers(fixed), self._device)
+            self._state = self._runnable.setup(layout.case, Buffers(fixed))
         except WhetError:
             raise
         except BaseException as error:
-            return {"raised": self._told(error)}
+            return Raised(text=f"setup: {self._told(error)}")
         gc.collect()
         gc.freeze()
-        return {"setup_ns": CLOCKS["monotonic_ns"]() - start}
-
-    def run(self, calls: int) -> dict[str, Any]:
-        """`calls` calls on as many slots. The snapshot is taken before anything else happens."""
-        assert self._engine is not None
-        end, half = self._outputs.end_of(calls - 1), self._outputs.size_bytes
-        gc.collect()
         gc.disable()
+        return Done(spent_ns=time.monotonic_ns() - start)
+
+    def seal(self, _: Seal) -> Done:
+        system.host().seal()
+        return Done()
+
+    def warm_up(self, asked: WarmUp) -> Done | Raised:
+        assert self._runnable is not None
         try:
-            start, stop, cpu_ns = self._timed(
-                self._engine.run,
-                self._variant,
-                self._state,
-                self._pairs[:calls],
-                snapshot=self._memory[half : half + end],
-                live=self._memory[:end],
-            )
-            timing = self._engine.timing(self._state)
+            if asked.call:
+                self._runnable.run(self._state, *self._warm)
+            gc.collect()
         except (Unsupported, DeviceError):
             raise
         except BaseException as error:
-            return {"raised": self._told(error)}
-        finally:
-            gc.enable()
-        patched = [name for name, original in CLOCKS.items() if getattr(time, name, None) is not original]
-        return {
-            "start_ns": start,
-            "stop_ns": stop,
-            "cpu_ns": cpu_ns,
-            "device_ns": None if timing is None else timing.device_ns,
-            "regions_ns": {} if timing is None else timing.regions_ns,
-            "patched": patched,
-        }
+            return Raised(text=self._told(error))
+        return Done()
 
-    def attempt(
-        self, case: dict[str, Any], fixed: dict[str, Any], inputs: dict[str, Any], poison: int
-    ) -> dict[str, Any]:
-        """One untimed call on arrays that came with the message; nothing of it is kept."""
-        assert self._engine is not None
-        asked = msgspec.convert(case, Case)
-        outputs = {}
-        for name, wanted in self._engine.outputs(asked).items():
-            outputs[name] = np.empty(wanted.shape, wanted.dtype)
-            fill(outputs[name].reshape(-1).view(np.uint8), poison)
-        given = unpacked(fixed)
+    def turn(self, asked: Turn) -> Claim | Raised:
+        """The very first thing is the clock, the very last the answer."""
+        assert self._runnable is not None
         try:
-            state = self._engine.setup(self._variant, asked, Buffers(given), self._device)
+            start, ends = self._timed(self._runnable.run, self._state, self._pairs[: asked.calls])
+            if not asked.with_timing:
+                return Claim(start_ns=start, ends_ns=ends)
+            timing = self._runnable.timing(self._state)
+        except (Unsupported, DeviceError):
+            raise
+        except BaseException as error:
+            return Raised(text=self._told(error))
+        if timing is None:
+            return Claim(start_ns=start, ends_ns=ends)
+        return Claim(
+            start_ns=start,
+            ends_ns=ends,
+            device_ns=timing.device_ns,
+            regions_ns=dict(timing.regions_ns),
+            tags={region: list(tags) for region, tags in timing.tags.items()},
+            waits=sorted(timing.waits),
+        )
+
+    def attempt(self, asked: Attempt) -> Attempted | Raised:
+        assert self._runnable is not None
+        memory = np.zeros(asked.outputs.size_bytes, np.uint8)
+        set_guards(memory, asked.outputs)
+        for field in asked.outputs.groups[0]:
+            fill(bytes_of(memory, field), asked.poison)
+        given = unpacked(asked.fixed)
+        outputs = Buffers(views(memory, asked.outputs.groups[0]))
+        try:
+            state = self._runnable.setup(asked.case, Buffers(given))
             try:
-                self._engine.run(self._variant, state, Buffers({**given, **unpacked(inputs)}), Buffers(outputs))
+                self._runnable.run(state, Buffers({**given, **unpacked(asked.inputs)}), outputs)
             finally:
-                self._engine.close(state)
+                self._runnable.close(state)
         except (Unsupported, DeviceError):
             raise
         except BaseException as error:
-            return {"raised": self._told(error)}
-        return {"outputs": {name: output.tobytes() for name, output in outputs.items()}}
-
-    def ping(self) -> dict[str, Any]:
-        return {}
-
-    def close(self) -> dict[str, Any]:
-        self._release()
-        return {}
+            return Raised(text=self._told(error))
+        return Attempted(arena=memory.tobytes())
 
     def _told(self, error: BaseException) -> str:
-        return f"{type(error).__name__}: {error} ({where(error, self._source)})"
+        assert self._runnable is not None
+        return f"{type(error).__name__}: {error} ({where(error, self._runnable.source)})"
 
     def _release(self) -> None:
-        if self._engine is not None and self._state is not None:
+        if self._runnable is not None and self._state is not None:
             with contextlib.suppress(Exception):
-                self._engine.close(self._state)
+                self._runnable.close(self._state)
         self._state = None
 
 
-def main() -> None:
-    channel, *arenas = map(int, sys.argv[1:])
-    bench = Bench(*arenas)
-    serve(channel, {name: getattr(bench, name) for name in ("load", "open", "run", "attempt", "ping", "close")})
-
-
-if __name__ == "__main__":
-    main()
+def serve(channel_fd: int, pid: int, granted: Granted) -> None:
+    bench = Bench()
+    handlers: dict[type[messages.Request], Any] = {
+        Load: bench.load,
+        Layout: bench.open,
+        Seal: bench.seal,
+        WarmUp: bench.warm_up,
+        Turn: bench.turn,
+        Attempt: bench.attempt,
+    }
+    answer_requests(channel_fd, messages.ToBench, handlers, pid, granted)

@@ -1,14 +1,15 @@
 """Where inputs and outputs live: shared memory, every buffer between guard words, at addresses that never move.
 
-The inputs arena is written by the referee and mapped read-only by the process that runs a variant. Each variant has
-an outputs arena of its own, twice: the live buffers it writes and the snapshot taken when the timer stops. Offsets
-are staggered by cache lines, because buffers that share their low address bits stall stores against loads.
+Every arm of a trial has an inputs arena, which the referee writes and the arm's process maps read-only, and an outputs
+arena, which the judge poisons, copies and looks into. Offsets are staggered by cache lines, because buffers that share
+their low address bits stall stores against loads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import blake2b
+from random import Random
 from typing import Any
 
 import msgspec
@@ -46,9 +47,6 @@ class Arena(msgspec.Struct, frozen=True):
             edges.append((at, field.offset))
             at = field.offset + field.size_bytes
         return [*edges, (at, self.size_bytes)]
-
-    def end_of(self, group: int) -> int:
-        return max((field.offset + field.size_bytes for field in self.groups[group]), default=0)
 
 
 def lay_out(groups: Iterable[Mapping[str, Output]]) -> Arena:
@@ -92,13 +90,13 @@ def unpacked(message: Mapping[str, Mapping[str, Any]]) -> dict[str, Array]:
     }
 
 
-def views(memory: Array, fields: Sequence[Field], base: int = 0) -> dict[str, Array]:
+def views(memory: Array, fields: Sequence[Field]) -> dict[str, Array]:
     """Arrays over `memory` (bytes); they are as writeable as it is."""
-    return {field.name: bytes_of(memory, field, base).view(field.dtype).reshape(field.shape) for field in fields}
+    return {field.name: bytes_of(memory, field).view(field.dtype).reshape(field.shape) for field in fields}
 
 
-def bytes_of(memory: Array, field: Field, base: int = 0) -> Array:
-    return memory[base + field.offset : base + field.offset + field.size_bytes]
+def bytes_of(memory: Array, field: Field) -> Array:
+    return memory[field.offset : field.offset + field.size_bytes]
 
 
 def set_guards(memory: Array, arena: Arena) -> None:
@@ -120,9 +118,9 @@ def broken_guard(memory: Array, arena: Arena) -> str | None:
     return None
 
 
-def poison_word(repeat: int) -> int:
-    """Eight bytes that are NaN as f16, bf16, f32 and f64, and another NaN in every repeat."""
-    return sum((0x7FF0 | ((repeat * 7 + half * 5 + 1) % 15 + 1)) << (16 * half) for half in range(4))
+def poison_word(random: Random) -> int:
+    """Eight bytes that are NaN as f16, bf16, f32 and f64, and that nobody can foresee."""
+    return sum((0x7FF0 | random.randrange(1, 16) | random.choice((0, 0x8000))) << (16 * half) for half in range(4))
 
 
 def fill(memory: Array, word: int) -> None:

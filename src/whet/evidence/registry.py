@@ -55,7 +55,7 @@ def load(ref: str) -> Loaded:
         raise BadInput(
             f"cannot read engine file {path_text!r}: {getattr(error, 'strerror', None) or error}", cure="check the path"
         ) from None
-    engine = _instance(_engine_class(_import_file(path, source), path, class_name), str(path))
+    engine = _instance(_engine_class(import_file(path, source), path, class_name), str(path))
     return Loaded(engine, f"{path}:{class_name}" if class_name else str(path), hashlib.sha256(source).hexdigest())
 
 
@@ -81,7 +81,9 @@ def _load_point(ref: str, point: EntryPoint) -> Loaded:
     return Loaded(_instance(found, ref), ref, digest)
 
 
-def _import_file(path: Path, source: bytes) -> ModuleType:
+def import_file(path: Path, source: bytes | None = None) -> ModuleType:
+    """Runs a user's file as a module. Its folder comes last on the path: no file in it can pass for an installed one."""
+    source = path.read_bytes() if source is None else source
     name = f"whet_engine_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, path)
     if spec is None:
@@ -95,7 +97,7 @@ def _import_file(path: Path, source: bytes) -> ModuleType:
     sys.modules[name] = module
     folder = str(path.parent)
     if folder not in sys.path:
-        sys.path.insert(0, folder)
+        sys.path.append(folder)
     try:
         exec(code, module.__dict__)
     except WhetError:

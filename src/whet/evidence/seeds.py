@@ -9,8 +9,11 @@ SEED_BITS = 63
 
 
 def fresh() -> int:
-    """A short seed for a run that was given none; it is printed and stored."""
-    return secrets.randbelow(10**9)
+    """A seed for a run that was given none; it is printed and stored.
+
+    Long enough that nobody who sees inputs made from it can try all of them while a variant is being set up.
+    """
+    return secrets.randbits(48)
 
 
 def derive(seed: int, *labels: str | int) -> int:

@@ -1,57 +1,52 @@
-"""What the referee and the bench have in common: they serve requests until the parent goes away."""
+"""What referee, judge and bench have in common: they serve requests until the parent goes away."""
 
 from __future__ import annotations
 
 import contextlib
 import mmap
 import os
-import signal
 import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from whet.errors import BadInput, WhetError
-from whet.evidence.frames import Channel, PeerGone
+from whet.evidence.channel import Channel, PeerGone
+from whet.evidence.messages import Answer, Failed, Hello, Request
 from whet.evidence.registry import where
+from whet.evidence.system import Granted
 from whet.protocol import Array, Engine
 
-Handler = Callable[..., dict[str, Any]]
+Handler = Callable[..., Answer]
 
 
-def serve(channel_fd: int, handlers: dict[str, Handler]) -> None:
-    """Answers requests in order. A WhetError goes back as one; anything else ends the process."""
-    die_with_parent()
-    channel = Channel(socket.socket(fileno=channel_fd))
-    while True:
-        try:
+def answer_requests(
+    channel_fd: int, hears: Any, handlers: Mapping[type[Request], Handler], pid: int, granted: Granted
+) -> None:
+    """Says hello, then answers in order. A WhetError goes back as one; anything else ends the process."""
+    channel = Channel(socket.socket(fileno=channel_fd), hears)
+    try:
+        channel.send(Hello(pid=pid, granted=granted.kept, missing=granted.missing))
+        while True:
             request = channel.receive()
+            fds = channel.receive_fds(request.fds) if request.fds else []
             try:
-                answer = handlers[request.pop("op")](**request)
+                handler = handlers[type(request)]
+                answer = handler(request, fds) if fds else handler(request)
             except WhetError as error:
-                answer = {"error": {"kind": type(error).__name__, "cause": error.cause, "cure": error.cure}}
+                answer = Failed(kind=type(error).__name__, cause=error.cause, cure=error.cure)
             channel.send(answer)
-        except PeerGone:
-            return
-
-
-def die_with_parent() -> None:
-    """A killed parent must not leave a kernel running. Elsewhere than on Linux the closed channel has to do."""
-    if sys.platform == "linux":
-        import ctypes
-
-        set_parent_death_signal = 1
-        ctypes.CDLL(None).prctl(set_parent_death_signal, signal.SIGKILL, 0, 0, 0)
+    except PeerGone:
+        return
 
 
 def map_bytes(fd: int, size_bytes: int, *, writeable: bool) -> Array:
-    """The shared memory behind `fd` as an array of bytes, on huge pages where the system allows that."""
-    if writeable and os.fstat(fd).st_size < size_bytes:
-        os.ftruncate(fd, size_bytes)
-    memory = mmap.mmap(fd, size_bytes, access=mmap.ACCESS_WRITE if writeable else mmap.ACCESS_READ)
+    """The shared memory behind `fd` as an array of bytes, on huge pages where the system allows that. Closes `fd`."""
+    memory = mmap.mmap(fd, max(1, size_bytes), access=mmap.ACCESS_WRITE if writeable else mmap.ACCESS_READ)
+    os.close(fd)
     if hasattr(mmap, "MADV_HUGEPAGE"):
         with contextlib.suppress(OSError):
             memory.madvise(mmap.MADV_HUGEPAGE)
@@ -74,6 +69,16 @@ def private_copy(values: Array) -> Array:
     ctypes.CDLL(None).mprotect(ctypes.c_void_p(copied.ctypes.data), ctypes.c_size_t(len(memory)), mmap.PROT_READ)
     copied.flags.writeable = False
     return copied
+
+
+def plain_arithmetic() -> None:
+    """Round to nearest, no flushing of small numbers to zero: an import may have left other settings behind."""
+    import ctypes
+    import ctypes.util
+
+    default_environment = ctypes.c_void_p(-1)
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libm.so.6" if sys.platform == "linux" else None).fesetenv(default_environment)
 
 
 def ask(engine: Engine, method: str, *arguments: Any) -> Any:

@@ -1,0 +1,212 @@
+"""What the processes of a trial say to each other: one record per request and per answer, decoded strictly.
+
+A bench runs foreign code, so whatever comes from one is decoded as `FromBench` or it is no message at all.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from whet.evidence.buffers import Arena
+from whet.protocol import Case, Tolerance, Variant
+
+
+class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of everything that the parent asks for. `fds` are descriptors that follow the message."""
+
+    fds: int = 0
+
+
+class Load(Request, frozen=True, kw_only=True, tag=True):
+    """Load the task, or nothing but a candidate's own file. An empty `ref` means neither: the empty variant."""
+
+    ref: str = ""
+    variant: Variant | None = None
+    device: str = "cpu"
+
+
+class Measure(Request, frozen=True, kw_only=True, tag=True):
+    """To the referee: make a case and say how large its buffers are."""
+
+    case: Case
+    fixed_seed: int
+    probe_seed: int
+    slots: int
+
+
+class Layout(Request, frozen=True, kw_only=True, tag=True):
+    """Where everything of a case lies. The answer to `Measure`, and what every process maps its memory by."""
+
+    case: Case
+    fixed: Arena
+    inputs: Arena
+    outputs: Arena
+    prepare_ns: int = 0
+    # Seeds of the slot that is used to warm up; nothing in it is secret.
+    warm_seed: int = 0
+
+
+class Draw(Request, frozen=True, kw_only=True, tag=True):
+    """To the referee: make the inputs of a round, in private."""
+
+    seeds: list[int]
+
+
+class Reveal(Request, frozen=True, kw_only=True, tag=True):
+    """To the referee: write the round's inputs where one arm reads them."""
+
+    arm: int
+
+
+class Kept(Request, frozen=True, kw_only=True, tag=True):
+    """To the referee: are that arm's inputs what they were?"""
+
+    arm: int
+
+
+class Expect(Request, frozen=True, kw_only=True, tag=True):
+    """To the referee: ask the oracle about the first `slots` slots and leave the answers for the judge."""
+
+    slots: int
+
+
+class Poison(Request, frozen=True, kw_only=True, tag=True):
+    """To the judge: guard words and a pattern of its own into the outputs of each arm, before a turn."""
+
+    words: dict[int, int]
+
+
+class Judge(Request, frozen=True, kw_only=True, tag=True):
+    """To the judge: copy the outputs of these arms and judge the copies. `expected` counts the slots with an answer."""
+
+    calls: dict[int, int]
+    expected: int
+    tolerance: Tolerance
+
+
+class Save(Request, frozen=True, kw_only=True, tag=True):
+    """Inputs and expected values (referee) or what came out (judge) of one slot, into a file."""
+
+    arm: int
+    slot: int
+    path: str
+
+
+class Evict(Request, frozen=True, kw_only=True, tag=True):
+    """To the judge: push everything out of the caches of these cores."""
+
+    cores: list[int]
+
+
+class Seal(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: no new process, no file opened for writing from now on."""
+
+
+class WarmUp(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: one call on the warm slot that nobody times, and everything tidied for the turn."""
+
+    call: bool
+
+
+class Turn(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: so many calls, each on a slot of its own, as fast as it can."""
+
+    calls: int
+    with_timing: bool = False
+
+
+class Attempt(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: one untimed call on arrays that come with the message; nothing of it is kept."""
+
+    case: Case
+    fixed: dict[str, Any]
+    inputs: dict[str, Any]
+    outputs: Arena
+    poison: int
+
+
+class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
+    """Base of everything that comes back."""
+
+
+class Hello(Answer, frozen=True, kw_only=True, tag=True):
+    """The first word of a process: its id as the parent sees it, and what keeps it apart."""
+
+    pid: int
+    granted: list[str]
+    missing: dict[str, str]
+
+
+class Done(Answer, frozen=True, kw_only=True, tag=True):
+    """It is done, and there is nothing to tell but perhaps how long it took."""
+
+    spent_ns: int = 0
+
+
+class Failed(Answer, frozen=True, kw_only=True, tag=True):
+    """A WhetError of that kind."""
+
+    kind: str
+    cause: str
+    cure: str
+
+
+class Raised(Answer, frozen=True, kw_only=True, tag=True):
+    """The variant raised something; `text` says what and where."""
+
+    text: str
+
+
+class Claim(Answer, frozen=True, kw_only=True, tag=True):
+    """What a variant's process says about its turn. `ends_ns` are the stamps after each call."""
+
+    start_ns: int
+    ends_ns: list[int]
+    device_ns: int | None = None
+    regions_ns: dict[str, int] = {}
+    tags: dict[str, list[str]] = {}
+    waits: list[str] = []
+
+    @property
+    def wall_ns(self) -> int:
+        return self.ends_ns[-1] - self.start_ns
+
+
+class Attempted(Answer, frozen=True, kw_only=True, tag=True):
+    """The whole outputs arena, guard words included."""
+
+    arena: bytes
+
+
+class IsKept(Answer, frozen=True, kw_only=True, tag=True):
+    kept: bool
+
+
+class Judgement(msgspec.Struct, frozen=True, kw_only=True):
+    """The judge's word on one arm. An empty `reason` is green; `error` is the largest one over what is tolerated."""
+
+    digest: str
+    reason: str = ""
+    detail: str = ""
+    slot: int = 0
+    expected: dict[str, Any] = {}
+    got: dict[str, Any] = {}
+    error: float = 0.0
+
+
+class Judged(Answer, frozen=True, kw_only=True, tag=True):
+    reports: dict[int, Judgement]
+
+
+class Measured(Answer, frozen=True, kw_only=True, tag=True):
+    layout: Layout
+
+
+ToBench = Load | Layout | Seal | WarmUp | Turn | Attempt
+ToReferee = Load | Measure | Layout | Draw | Reveal | Kept | Expect | Save
+ToJudge = Layout | Poison | Judge | Save | Evict
+FromBench = Hello | Done | Failed | Raised | Claim | Attempted
+FromReferee = Hello | Done | Failed | Measured | IsKept
+FromJudge = Hello | Done | Failed | Judged

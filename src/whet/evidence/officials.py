@@ -1,0 +1,98 @@
+"""Referee and judge as the parent speaks to them. One that is killed is started again, and the round is repeated."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+
+from whet.errors import DeviceError, DeviceTimeout, WhetError
+from whet.evidence import messages
+from whet.evidence.messages import Done, IsKept, Judged, Judgement, Layout, Measured, Request
+from whet.evidence.worker import START_LIMIT_S, Faults, ProcessSilent, Worker
+from whet.protocol import Case, Tolerance
+
+
+class OfficialLost(Exception):
+    """The referee or the judge died in the middle of a round. It is back, and the round can be repeated."""
+
+
+class Officials:
+    """Starts both, passes memory to them, asks them."""
+
+    def __init__(self, ref: str, *, call_limit_s: float) -> None:
+        self._ref = ref
+        self._limit_s = max(START_LIMIT_S, 10 * call_limit_s)
+        self._referee: Worker | None = None
+        self._judge: Worker | None = None
+
+    def start(self) -> None:
+        self._referee, self._judge = Worker("referee"), Worker("judge")
+        try:
+            for worker in (self._referee, self._judge):
+                worker.greet()
+            self._referee.post(messages.Load(ref=self._ref))
+            self._referee.loaded()
+        except Faults as error:
+            raise official_fault(error) from None
+
+    def close(self) -> None:
+        for worker in (self._referee, self._judge):
+            if worker is not None:
+                worker.close()
+        self._referee = self._judge = None
+
+    def measure(self, case: Case, *, fixed_seed: int, probe_seed: int, warm_seed: int, slots: int) -> Layout:
+        asked = messages.Measure(case=case, fixed_seed=fixed_seed, probe_seed=probe_seed, slots=slots)
+        found: Measured = self._ask(self._referee, Measured, asked)
+        return msgspec.structs.replace(found.layout, warm_seed=warm_seed)
+
+    def map(self, layout: Layout, fixed: int, expected: int, arms: list[tuple[int, int]]) -> None:
+        """Hands both their memory: the referee writes inputs and answers, the judge owns the outputs."""
+        to_referee = [fixed, expected, *(inputs for inputs, _ in arms)]
+        to_judge = [fixed, expected, *(fd for pair in arms for fd in pair)]
+        for worker, fds in ((self._referee, to_referee), (self._judge, to_judge)):
+            self._ask(worker, Done, msgspec.structs.replace(layout, fds=len(fds)), fds)
+
+    def draw(self, drawn: list[int]) -> int:
+        return int(self._ask(self._referee, Done, messages.Draw(seeds=drawn)).spent_ns)
+
+    def reveal(self, arm: int) -> None:
+        self._ask(self._referee, Done, messages.Reveal(arm=arm))
+
+    def kept(self, arm: int) -> bool:
+        return bool(self._ask(self._referee, IsKept, messages.Kept(arm=arm)).kept)
+
+    def expect(self, slots: int) -> int:
+        """Has the oracle asked; how long that took."""
+        return int(self._ask(self._referee, Done, messages.Expect(slots=slots)).spent_ns)
+
+    def poison(self, words: dict[int, int]) -> None:
+        self._ask(self._judge, Done, messages.Poison(words=words))
+
+    def judge(self, calls: dict[int, int], expected: int, tolerance: Tolerance) -> Mapping[int, Judgement]:
+        asked = messages.Judge(calls=calls, expected=expected, tolerance=tolerance)
+        answer: Judged = self._ask(self._judge, Judged, asked)
+        return answer.reports
+
+    def evict(self, cores: list[int]) -> None:
+        self._ask(self._judge, Done, messages.Evict(cores=cores))
+
+    def save(self, arm: int, slot: int, path: str) -> None:
+        self.expect(slot + 1)
+        self._ask(self._judge, Done, messages.Save(arm=arm, slot=slot, path=path))
+
+    def _ask(self, worker: Worker | None, kind: Any, request: Request, fds: list[int] | None = None) -> Any:
+        assert worker is not None
+        try:
+            return worker.expect(kind, request, self._limit_s, fds)
+        except Faults as error:
+            raise official_fault(error) from None
+
+
+def official_fault(error: Exception) -> WhetError:
+    """The oracle's process failed: nothing can be judged."""
+    if isinstance(error, ProcessSilent):
+        return DeviceTimeout(f"the oracle gave {error}", cure="try a smaller case, or a longer --call-limit")
+    return DeviceError(f"the oracle's process ended: {error}", cure="run the oracle alone to see why")

@@ -1,0 +1,50 @@
+"""What comes out of one turn of one arm: a time that counts, or the reason why there is none."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from whet.errors import WhetError
+
+
+@dataclass(frozen=True)
+class Reading:
+    """One green turn.
+
+    `wall_ns` is what the variant's own clock says and `outside_ns` the span from thaw to freeze, less `waited_ns`, the
+    time in which it could have run but had no core. `error` is the largest error of an output, as a share of what the
+    tolerance allows; `longest` the share of the turn that its first call took if that was the longest.
+    """
+
+    calls: int
+    wall_ns: int
+    outside_ns: int
+    cpu_ns: int
+    waited_ns: int
+    device_ns: int | None
+    seed: int
+    digest: str
+    check: str
+    error: float = 0.0
+    longest: float = 0.0
+    regions_ns: Mapping[str, int] = field(default_factory=dict)
+    tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    waits: Sequence[str] = ()
+
+    def signed(self, digest: str, check: str, error: float) -> Reading:
+        """The same with the judge's word on it."""
+        return replace(self, digest=digest, check=check, error=error)
+
+
+@dataclass(frozen=True)
+class Red:
+    """One refused turn. `slot` says which call of a batch was wrong, `cause` which error of whet's own lies behind it."""
+
+    reason: str
+    detail: str
+    slot: int = 0
+    expected: dict[str, Any] = field(default_factory=dict)
+    got: dict[str, Any] = field(default_factory=dict)
+    cause: WhetError | None = None

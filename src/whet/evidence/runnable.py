@@ -1,0 +1,110 @@
+"""One variant as a bench runs it: a variant of the task, a candidate from a file of its own, or nothing at all."""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from pathlib import Path
+from typing import Any, Protocol
+
+from whet.errors import BadInput
+from whet.evidence.messages import Load
+from whet.evidence.registry import import_file, load
+from whet.protocol import Arrays, Case, Engine, Timing, Variant
+
+
+class Runnable(Protocol):
+    """What a bench needs. `source` is the file that is named when something in it raises."""
+
+    source: Path
+
+    def setup(self, case: Case, fixed: Arrays) -> Any: ...
+    def run(self, state: Any, inputs: Arrays, outputs: Arrays) -> None: ...
+    def timing(self, state: Any) -> Timing | None: ...
+    def close(self, state: Any) -> None: ...
+
+
+class TaskVariant:
+    """A variant that the task's own file offers."""
+
+    def __init__(self, engine: Engine, variant: Variant, device: str) -> None:
+        self._engine, self._variant, self._device = engine, variant, device
+        self.source = Path(sys.modules[type(engine).__module__].__file__ or engine.name)
+        call = engine.run
+
+        def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
+            call(variant, state, inputs, outputs)
+
+        self.run = run
+
+    def setup(self, case: Case, fixed: Arrays) -> Any:
+        return self._engine.setup(self._variant, case, fixed, self._device)
+
+    def timing(self, state: Any) -> Timing | None:
+        return self._engine.timing(state)
+
+    def close(self, state: Any) -> None:
+        self._engine.close(state)
+
+
+class Candidate:
+    """A function `(inputs, outputs)`, or a class made of (case, fixed, device) with `run(inputs, outputs)`."""
+
+    def __init__(self, path: Path, name: str, device: str) -> None:
+        self.source, self._device = path, device
+        found = getattr(import_file(path), name, None)
+        if not callable(found):
+            raise BadInput(
+                f"{path.name} has no candidate {name!r}",
+                cure=f"define {name}(inputs, outputs), or a class {name} with run(self, inputs, outputs)",
+            )
+        self._made = found if inspect.isclass(found) else None
+        if self._made is None:
+            call = found
+
+            def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
+                call(inputs, outputs)
+        else:
+
+            def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
+                state.run(inputs, outputs)
+
+        self.run = run
+
+    def setup(self, case: Case, fixed: Arrays) -> Any:
+        return None if self._made is None else self._made(case, fixed, self._device)
+
+    def timing(self, state: Any) -> Timing | None:
+        """A stranger's own clock is not asked for."""
+        return None
+
+    def close(self, state: Any) -> None:
+        if hasattr(state, "close"):
+            state.close()
+
+
+class Empty:
+    """Does nothing, through the same turn: what is left is the cost of a turn itself."""
+
+    source = Path(__file__)
+
+    def setup(self, case: Case, fixed: Arrays) -> Any:
+        return None
+
+    def run(self, state: Any, inputs: Arrays, outputs: Arrays) -> None:
+        return None
+
+    def timing(self, state: Any) -> Timing | None:
+        return None
+
+    def close(self, state: Any) -> None:
+        return None
+
+
+def runnable(asked: Load) -> Runnable:
+    """Loads what the message names, and nothing else."""
+    if asked.variant is None:
+        return Empty()
+    if asked.variant.file:
+        return Candidate(Path(asked.variant.file), asked.variant.name, asked.device)
+    return TaskVariant(load(asked.ref).engine, asked.variant, asked.device)

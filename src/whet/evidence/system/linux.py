@@ -1,0 +1,297 @@
+"""What only Linux has: namespaces, seccomp, sealed memory, freezing and exact accounting of a process.
+
+Everything here runs without privileges where the kernel lets a user make a user namespace; what it refuses is named
+in the `Isolation` of a run, and the rest holds.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import fcntl
+import os
+import platform
+import resource
+import signal
+import struct
+import sys
+import time
+from pathlib import Path
+
+from whet.evidence.system import seccomp
+from whet.evidence.system.common import STOP_LIMIT_S, Granted, NotStopped, Usage
+
+_NEW = {"mount": 0x00020000, "ipc": 0x08000000, "user": 0x10000000, "process": 0x20000000, "network": 0x40000000}
+_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _DROP_BOUNDING = 1, 4, 24
+_RECURSIVE, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 0x4000, 0x40000, 0x2, 0x4, 0x8
+_STOPPED = frozenset("tT")
+# Regular files that a process may well map for reading and writing without sharing anything with a rival.
+_OWN_MAPS = ("/memfd:", "/dev/dri/", "/dev/nvidia", "/dev/zero", "/dev/kfd", "anon_inode:", "/i915", "/SYSV", "[")
+
+
+def _libc() -> ctypes.CDLL:
+    return ctypes.CDLL(None, use_errno=True)
+
+
+def _checked(result: int, what: str) -> None:
+    if result != 0:
+        number = ctypes.get_errno()
+        raise OSError(number, f"{what}: {os.strerror(number)}")
+
+
+def make_memory(name: str, size_bytes: int) -> int:
+    """Shared memory that can neither shrink nor grow: nobody who holds it can pull it from under another."""
+    fd = os.memfd_create(f"whet-{name}", os.MFD_ALLOW_SEALING | os.MFD_CLOEXEC)
+    os.ftruncate(fd, max(1, size_bytes))
+    fcntl.fcntl(fd, fcntl.F_ADD_SEALS, fcntl.F_SEAL_SHRINK | fcntl.F_SEAL_GROW)
+    return fd
+
+
+def forbid_new_writers(fd: int) -> bool:
+    """Whoever has mapped it for writing may go on; nobody else ever can. False where the kernel is too old."""
+    future_write = 0x0010
+    try:
+        fcntl.fcntl(fd, fcntl.F_ADD_SEALS, future_write | fcntl.F_SEAL_SEAL)
+    except OSError:
+        return False
+    return True
+
+
+def die_with_parent() -> None:
+    _libc().prctl(_SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+
+
+def hide_memory() -> None:
+    """No process of the same user may look into this one."""
+    _libc().prctl(_SET_DUMPABLE, 0, 0, 0, 0)
+
+
+def hide_arguments(words: frozenset[str]) -> None:
+    """Blanks the given words in the command line that other processes see; the interpreter keeps its own copy."""
+    with contextlib.suppress(OSError, ValueError, IndexError):
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        start, end = int(fields[45]), int(fields[46])
+        at = start
+        for word in ctypes.string_at(start, end - start).split(b"\0"):
+            if any(secret.encode() in word for secret in words):
+                ctypes.memset(at, ord("*"), len(word))
+            at += len(word) + 1
+
+
+def enter(level: str) -> tuple[int, Granted]:
+    """Confines this process before it loads anything foreign. Returns its id as the parent sees it.
+
+    Must be called while the process has one thread. With namespaces the caller goes on in a child, the first process
+    of its own; the process that forked it stays behind only to pass on how it ended.
+    """
+    granted = Granted()
+    pid = _namespaces(granted) if level == "full" else os.getpid()
+    if level != "full":
+        granted.missing["namespaces"] = "left out on request"
+    die_with_parent()
+    for limit in (resource.RLIMIT_CORE, resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE):
+        with contextlib.suppress(OSError, ValueError):
+            resource.setrlimit(limit, (0, 0))
+    granted.kept.append("rlimits")
+    _drop_capabilities()
+    if not seccomp.supported():
+        granted.missing["seccomp"] = f"no filter for {platform.machine()}"
+        return pid, granted
+    try:
+        seccomp.install(seccomp.confined())
+        granted.kept.append("seccomp")
+    except OSError as error:
+        granted.missing["seccomp"] = str(error)
+    return pid, granted
+
+
+def seal() -> None:
+    """No new process, no file opened for writing, no socket from now on."""
+    if seccomp.supported():
+        seccomp.install(seccomp.sealed())
+
+
+def _namespaces(granted: Granted) -> int:
+    user, group = os.getuid(), os.getgid()
+    wanted = ("process", "network", "ipc", "mount")
+    try:
+        flags = 0
+        for name in ("user", *wanted):
+            flags |= _NEW[name]
+        _checked(_libc().unshare(ctypes.c_int(flags)), "unshare")
+    except OSError as error:
+        for name in wanted:
+            granted.missing[f"{name} namespace"] = str(error)
+        return os.getpid()
+    for file, text in (("setgroups", "deny"), ("uid_map", f"{user} {user} 1"), ("gid_map", f"{group} {group} 1")):
+        with contextlib.suppress(OSError):
+            Path(f"/proc/self/{file}").write_text(text)
+    granted.kept += ["user namespace", *(f"{name} namespace" for name in wanted)]
+    told, tell = os.pipe()
+    pid = os.fork()
+    if pid:
+        os.write(tell, struct.pack("<q", pid))
+        _pass_on(pid)
+    (outside,) = struct.unpack("<q", os.read(told, 8))
+    os.close(told)
+    os.close(tell)
+    _private_mounts(granted)
+    return int(outside)
+
+
+def _pass_on(pid: int) -> None:
+    """Ends as the child ends. Never returns."""
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, signal.SIG_IGN)
+    # The channel belongs to the child alone: its end must be seen as the end.
+    os.closerange(3, 1024)
+    _, status = os.waitpid(pid, 0)
+    if os.WIFSIGNALED(status):
+        number = os.WTERMSIG(status)
+        signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(os.getpid(), number)
+    os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 70)
+
+
+def _private_mounts(granted: Granted) -> None:
+    mount = _libc().mount
+    try:
+        _checked(mount(b"none", b"/", None, ctypes.c_ulong(_RECURSIVE | _PRIVATE), None), "private mounts")
+        flags = ctypes.c_ulong(_NOSUID | _NODEV | _NOEXEC)
+        _checked(mount(b"proc", b"/proc", b"proc", flags, None), "own /proc")
+        granted.kept.append("own /proc")
+        _checked(mount(b"tmpfs", b"/dev/shm", b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), None), "own /dev/shm")
+    except OSError as error:
+        granted.missing["own /proc and /dev/shm"] = str(error)
+
+
+def _drop_capabilities() -> None:
+    """Root inside its own namespace could mount and rename; nothing here needs that."""
+    libc = _libc()
+    for capability in range(64):
+        libc.prctl(_DROP_BOUNDING, capability, 0, 0, 0)
+    version_3 = 0x20080522
+    header = ctypes.create_string_buffer(struct.pack("Ii", version_3, 0), 8)
+    # As few as the kernel allows; a process without any has none to lose.
+    libc.capset(ctypes.byref(header), ctypes.byref(ctypes.create_string_buffer(24)))
+
+
+def freeze(pid: int) -> None:
+    """Stops every thread and returns when all are stopped. NotStopped if the process is gone or will not stop."""
+    try:
+        os.kill(pid, signal.SIGSTOP)
+        deadline = time.monotonic() + STOP_LIMIT_S
+        while not _all_stopped(pid):
+            if time.monotonic() > deadline:
+                raise NotStopped("its threads did not stop")
+            os.sched_yield()
+    except (OSError, IndexError):
+        raise NotStopped("the process is gone") from None
+
+
+def thaw(pid: int) -> None:
+    try:
+        os.kill(pid, signal.SIGCONT)
+    except OSError:
+        raise NotStopped("the process is gone") from None
+
+
+def _all_stopped(pid: int) -> bool:
+    base = f"/proc/{pid}/task"
+    for task in _names(base):
+        try:
+            if _read(f"{base}/{task}/stat").rpartition(")")[2].split()[0] not in _STOPPED:
+                return False
+        except FileNotFoundError:
+            continue
+    return True
+
+
+def usage(pid: int) -> Usage:
+    """Processor time of all threads that ever were, and how long the main one waited for a core. Exact when frozen."""
+    try:
+        # The kernel's clock of another process: thread group `pid`, scheduler's count.
+        cpu_ns = time.clock_gettime_ns((~pid << 3) | 2)
+        waited_ns = int(_read(f"/proc/{pid}/schedstat").split()[1])
+    except (OSError, ValueError, IndexError):
+        return Usage(0, 0)
+    return Usage(cpu_ns, waited_ns)
+
+
+def threads(pid: int) -> int:
+    with contextlib.suppress(OSError):
+        return len(_names(f"/proc/{pid}/task"))
+    return 1
+
+
+def children(pid: int) -> list[int]:
+    """Its child processes. The first process of a namespace inherits every orphan, so none can hide."""
+    found = []
+    try:
+        for task in _names(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                found += [int(child) for child in _read(f"/proc/{pid}/task/{task}/children").split()]
+    except OSError:
+        pass
+    return found
+
+
+def shared_with_others(pid: int) -> str | None:
+    """A file that it has mapped for sharing or holds open for writing, and through which it could talk to a rival."""
+    try:
+        for line in _read(f"/proc/{pid}/maps").splitlines():
+            part = line.split(maxsplit=5)
+            if len(part) == 6 and part[1].startswith("rw") and part[1][3] == "s" and not part[5].startswith(_OWN_MAPS):
+                return part[5]
+        for number in _names(f"/proc/{pid}/fd"):
+            with contextlib.suppress(FileNotFoundError):
+                target = str(Path(f"/proc/{pid}/fd/{number}").readlink())
+                own = not target.startswith("/") or target.startswith((*_OWN_MAPS, "/dev/", "/proc/"))
+                if int(number) > 2 and not own:
+                    flags = next(f for f in _read(f"/proc/{pid}/fdinfo/{number}").splitlines() if f.startswith("flags"))
+                    if int(flags.split()[1], 8) & 3:
+                        return target
+    except (OSError, StopIteration, ValueError):
+        return None
+    return None
+
+
+def filters(pid: int) -> int:
+    """How many seccomp filters hold for its main thread, seen from outside."""
+    with contextlib.suppress(OSError, StopIteration, ValueError):
+        lines = _read(f"/proc/{pid}/status").splitlines()
+        return int(next(line for line in lines if line.startswith("Seccomp_filters")).split()[1])
+    return 0
+
+
+def pin(pid: int, cores: list[int]) -> None:
+    """All threads of a process onto these cores."""
+    with contextlib.suppress(OSError):
+        for task in _names(f"/proc/{pid}/task"):
+            with contextlib.suppress(ProcessLookupError):
+                os.sched_setaffinity(int(task), cores)
+
+
+def usable_cores() -> list[int]:
+    return sorted(os.sched_getaffinity(0))
+
+
+def kill(pid: int) -> None:
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGKILL)
+
+
+def _names(path: str) -> list[str]:
+    with os.scandir(path) as entries:
+        return [entry.name for entry in entries]
+
+
+def _read(path: str) -> str:
+    fd = os.open(path, os.O_RDONLY)
+    try:
+        return os.read(fd, 1 << 20).decode(errors="replace")
+    finally:
+        os.close(fd)
+
+
+assert sys.platform == "linux"

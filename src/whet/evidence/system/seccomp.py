@@ -1,0 +1,166 @@
+"""System-call filters for a bench, as BPF programs. Two of them, because setting up needs more than a turn does.
+
+`confined` holds from before any user code is loaded: nothing that looks into other processes, changes priorities or
+cores, mounts, or lets the kernel work for the process while it is frozen. `sealed` is added before the first timed
+turn: no new process, no file opened for writing, no socket. Filters cannot be taken away again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import platform
+import struct
+from collections.abc import Sequence
+
+# What is refused from when on, and the number by machine: x86_64, aarch64. None: the machine has no such call.
+_CALLS: dict[str, tuple[str, int | None, int | None]] = {
+    "add_key": ("confined", 248, 217),
+    "adjtimex": ("confined", 159, 171),
+    "bpf": ("confined", 321, 280),
+    "chroot": ("confined", 161, 51),
+    "clock_adjtime": ("confined", 305, 266),
+    "clock_settime": ("confined", 227, 112),
+    "clone": ("by argument", 56, 220),
+    "clone3": ("unknown", 435, 435),
+    "connect": ("sealed", 42, 203),
+    "creat": ("sealed", 85, None),
+    "execve": ("sealed", 59, 221),
+    "execveat": ("sealed", 322, 281),
+    "fork": ("sealed", 57, None),
+    "fsopen": ("confined", 430, 430),
+    "io_uring_enter": ("confined", 426, 426),
+    "io_uring_register": ("confined", 427, 427),
+    "io_uring_setup": ("confined", 425, 425),
+    "ioprio_set": ("confined", 251, 30),
+    "kcmp": ("confined", 312, 272),
+    "keyctl": ("confined", 250, 219),
+    "link": ("sealed", 86, None),
+    "linkat": ("sealed", 265, 37),
+    "mkdir": ("sealed", 83, None),
+    "mkdirat": ("sealed", 258, 34),
+    "mknod": ("sealed", 133, None),
+    "mknodat": ("sealed", 259, 33),
+    "mount": ("confined", 165, 40),
+    "move_mount": ("confined", 429, 429),
+    "open": ("by argument", 2, None),
+    "open_tree": ("confined", 428, 428),
+    "openat": ("by argument", 257, 56),
+    "openat2": ("unknown", 437, 437),
+    "perf_event_open": ("confined", 298, 241),
+    "personality": ("confined", 135, 92),
+    "pidfd_getfd": ("confined", 438, 438),
+    "pidfd_open": ("confined", 434, 434),
+    "pivot_root": ("confined", 155, 41),
+    "process_vm_readv": ("confined", 310, 270),
+    "process_vm_writev": ("confined", 311, 271),
+    "ptrace": ("confined", 101, 117),
+    "rename": ("sealed", 82, None),
+    "renameat": ("sealed", 264, 38),
+    "renameat2": ("sealed", 316, 276),
+    "request_key": ("confined", 249, 218),
+    "sched_setaffinity": ("confined", 203, 122),
+    "sched_setattr": ("confined", 314, 274),
+    "sched_setparam": ("confined", 142, 118),
+    "sched_setscheduler": ("confined", 144, 119),
+    "setns": ("confined", 308, 268),
+    "setpriority": ("confined", 141, 140),
+    "settimeofday": ("confined", 164, 170),
+    "socket": ("sealed", 41, 198),
+    "symlink": ("sealed", 88, None),
+    "symlinkat": ("sealed", 266, 36),
+    "truncate": ("sealed", 76, 45),
+    "umount2": ("confined", 166, 39),
+    "unlink": ("sealed", 87, None),
+    "unlinkat": ("sealed", 263, 35),
+    "unshare": ("confined", 272, 97),
+    "userfaultfd": ("confined", 323, 282),
+    "vfork": ("sealed", 58, None),
+}
+_MACHINES = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}
+_CLONE_THREAD = 0x00010000
+# O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND
+_WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000
+
+_LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
+_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_NUMBER_AT, _MACHINE_AT, _ARGUMENT_AT = 0, 4, 16
+_X32_BIT = 0x40000000
+_SECCOMP = {"x86_64": 317, "aarch64": 277}
+_SET_FILTER, _TSYNC = 1, 1
+
+
+def supported() -> bool:
+    return platform.machine() in _MACHINES
+
+
+def confined() -> bytes:
+    """The filter that holds from before any user code is loaded."""
+    return _program([(_numbers("confined"), errno.EPERM)])
+
+
+def sealed() -> bytes:
+    """The filter that is added for timed turns."""
+    column, _ = _MACHINES[platform.machine()]
+    tests = []
+    for name, argument, bits, error in (
+        ("clone", 0, _CLONE_THREAD, errno.EPERM),
+        ("open", 1, _WRITES, errno.EACCES),
+        ("openat", 2, _WRITES, errno.EACCES),
+    ):
+        number = _CALLS[name][column]
+        if isinstance(number, int):
+            tests += _look_into(number, argument, bits, error, refuse_set=name != "clone")
+    # Refused as unknown, so that a C library falls back to the call that can be looked into.
+    return _program([(_numbers("sealed"), errno.EACCES), (_numbers("unknown"), errno.ENOSYS)], tests)
+
+
+def install(program: bytes) -> None:
+    """For every thread of this process, from now on. OSError if the kernel refuses."""
+    libc = ctypes.CDLL(None, use_errno=True)
+    set_no_new_privileges = 38
+    if libc.prctl(set_no_new_privileges, 1, 0, 0, 0) != 0:
+        raise OSError(ctypes.get_errno(), "no_new_privs is refused")
+    code = ctypes.create_string_buffer(program, len(program))
+    # struct sock_fprog: the number of instructions, padding, a pointer to them.
+    head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), 16)
+    if libc.syscall(_SECCOMP[platform.machine()], _SET_FILTER, _TSYNC, ctypes.byref(head)) != 0:
+        raise OSError(ctypes.get_errno(), "a seccomp filter is refused")
+
+
+def _numbers(kind: str) -> list[int]:
+    column, _ = _MACHINES[platform.machine()]
+    return [row[column] for row in _CALLS.values() if row[0] == kind and isinstance(row[column], int)]  # type: ignore[misc]
+
+
+def _program(refused: Sequence[tuple[Sequence[int], int]], tests: Sequence[bytes] = ()) -> bytes:
+    """Right machine or nothing; then calls refused by number; then tests of arguments; else allowed."""
+    _, machine = _MACHINES[platform.machine()]
+    code = [
+        _step(_LOAD, 0, 0, _MACHINE_AT),
+        _step(_JUMP_EQ, 1, 0, machine),
+        _step(_RETURN, 0, 0, _ERRNO | errno.EPERM),
+        _step(_LOAD, 0, 0, _NUMBER_AT),
+        _step(_JUMP_GE, 0, 1, _X32_BIT),
+        _step(_RETURN, 0, 0, _ERRNO | errno.EPERM),
+    ]
+    for numbers, error in refused:
+        for number in numbers:
+            code += [_step(_JUMP_EQ, 0, 1, number), _step(_RETURN, 0, 0, _ERRNO | error)]
+    return b"".join([*code, *tests, _step(_RETURN, 0, 0, _ALLOW)])
+
+
+def _look_into(number: int, argument: int, bits: int, error: int, *, refuse_set: bool) -> list[bytes]:
+    """Refuses the call if any of `bits` is set in the argument, or, the other way round, if none is."""
+    allowed = (0, 1) if refuse_set else (1, 0)
+    return [
+        _step(_JUMP_EQ, 0, 4, number),
+        _step(_LOAD, 0, 0, _ARGUMENT_AT + 8 * argument),
+        _step(_JUMP_SET, *allowed, bits),
+        _step(_RETURN, 0, 0, _ERRNO | error),
+        _step(_LOAD, 0, 0, _NUMBER_AT),
+    ]
+
+
+def _step(operation: int, if_true: int, if_false: int, value: int) -> bytes:
+    return struct.pack("HBBI", operation, if_true, if_false, value)
