@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -12,10 +11,10 @@ from whet.cli.subject import EngineName, VariantName, command_line, make_plan, s
 from whet.errors import BadInput, ExitCode, Unsupported
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from whet.evidence.gate import Plan
     from whet.evidence.record import Gate
+    from whet.evidence.rig import Plan
     from whet.protocol import Case, Engine
 
 
@@ -68,7 +67,9 @@ def check(
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.evidence import cases
-    from whet.evidence.hard import examine_hard
+    from whet.evidence.examination import examine_all
+    from whet.evidence.experiment import default_evidence_folder
+    from whet.evidence.hard_cases import examine_hard
     from whet.evidence.registry import load
 
     loaded = load(engine)
@@ -86,7 +87,10 @@ def check(
                 raise BadInput(f"--from {first_hard} is beyond the {most_cases} cases", cure="raise --cases")
             chosen = []
     with shown_progress(f"gate {loaded.engine.name}") as show:
-        gates = examine_all(plan, chosen, repeats, show) if chosen else []
+        folder = default_evidence_folder()
+        gates = []
+        if chosen:
+            gates = examine_all(plan, chosen, repeats, folder=folder, command=command_line(plan), show=show)
     with shown_progress(f"hard cases of {loaded.engine.name}") as show:
         gates, kinds = examine_hard(plan, gates, numbers, show)
     if as_json:
@@ -114,34 +118,6 @@ def runnable(engine: Engine, device: str | None) -> list[str]:
             raise first
         click.echo(f"left out: {', '.join(missing)}: {first.cause}\n  cure: {first.cure}", err=True)
     return names
-
-
-def examine_all(plan: Plan, chosen: Sequence[Case], repeats: int, show: Callable[[float, str], None]) -> list[Gate]:
-    """Every variant on every case; a variant that turns red is left out of the rest."""
-    from whet.evidence.examine import Refusal, examine, explain, failure
-    from whet.evidence.experiment import default_evidence_folder
-    from whet.evidence.gate import Rig
-    from whet.evidence.record import Gate
-
-    refusals: dict[str, Refusal] = {}
-    with Rig(plan) as rig:
-        for number, case in enumerate(chosen):
-            if rig.alive:
-                show(number / len(chosen), str(case))
-                refusals |= examine(rig, case, repeats)[1]
-        counts = {name: (stand.full_checks, stand.digest_checks) for name, stand in rig.stands.items()}
-    gates = []
-    for name, (full, digests) in counts.items():
-        why = None
-        if name in refusals and len(chosen) == 1:
-            alone = replace(plan, variants=tuple(v for v in plan.variants if str(v) == name))
-            why = failure(alone, refusals[name], command_line(plan), None)
-        elif name in refusals:
-            why = explain(
-                plan, refusals[name], default_evidence_folder(), command_line(plan), lambda case: show(1.0, str(case))
-            )
-        gates.append(Gate(variant=name, green=why is None, full_checks=full, digest_checks=digests, failure=why))
-    return gates
 
 
 def _show(plan: Plan, chosen: Sequence[Case], kinds: Mapping[str, int], gates: Sequence[Gate]) -> None:

@@ -15,9 +15,9 @@ from whet.cli import options
 from whet.errors import BadInput, WhetError
 
 if TYPE_CHECKING:
-    from whet.evidence.gate import Plan
     from whet.evidence.record import Run
     from whet.evidence.registry import Loaded
+    from whet.evidence.rig import Plan
     from whet.evidence.store import Store
     from whet.protocol import Case
 
@@ -112,7 +112,7 @@ def make_plan(
 ) -> Plan:
     """Reads variants and device against what the engine offers."""
     from whet.evidence import seeds
-    from whet.evidence.gate import Plan
+    from whet.evidence.rig import Plan
     from whet.protocol import Clock, parse_variant
 
     engine = loaded.engine

@@ -1,109 +1,148 @@
-"""What comes out of a repeat, and whether a variant's clock may be believed.
+"""Whether a variant's clock may be believed: its claims beside what was seen from outside.
 
-The variant's process stamps its own clock; the parent stamps the messages around it. Both read the same system-wide
-clock, so a claim must lie inside the span that the parent saw and must explain it, but for the cost of a message and
-for the time that either process waited for a core, which the kernel counts.
+The span from thaw to freeze and the processor time in it must be explained by the claimed time plus what a turn costs
+anyway, which the empty variant shows in the same blocks. Both are judged as the verdict is: the same statistic within
+a block, an interval over blocks. A variant that hides less than the smallest effect of interest gains nothing by it.
 """
 
 from __future__ import annotations
 
-import statistics
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
-import msgspec
+import numpy as np
 
-from whet.protocol import Clock
+from whet.evidence.readings import Red
+from whet.evidence.record import CONTROL, EMPTY, Sample
+from whet.evidence.statistics import QUANTILES, Judge
+from whet.evidence.student import t_quantile
 
-CLOCK_REPEATS = 5
-MESSAGE_COST_NS = 2_000_000
-COPY_NS_PER_BYTE = 2
-UNEXPLAINED_SHARE = 0.2
+# Of honest variants so many may be called liars by chance, per variant and trial.
+FALSE_ALARMS = 1e-3
+LEAST_BLOCKS = 3
+# What a turn of a real kernel may cost beyond an empty one: caches that it emptied, threads that it has to thaw.
+TURN_SLACK_NS = 60_000
+THREAD_SLACK_NS = 15_000
+# Pools spin for a while before they sleep: so long may each thread beyond the first be awake after its turn.
+SPIN_SLACK_NS = 150_000
+UNEVEN_SHARE = 0.7
+LEAST_TURNS = 10
 DEVICE_SHARE = 0.5
-DEVICE_REPEATS = 3
 
-
-class Claim(msgspec.Struct, kw_only=True):
-    """What a variant's process says about one repeat. Decoded strictly: that process is not to be trusted."""
-
-    start_ns: int
-    stop_ns: int
-    cpu_ns: int
-    device_ns: int | None
-    regions_ns: dict[str, int]
-    patched: list[str]
-
-    @property
-    def wall_ns(self) -> int:
-        return self.stop_ns - self.start_ns
-
-
-@dataclass(frozen=True)
-class Reading:
-    """One green repeat."""
-
-    calls: int
-    wall_ns: int
-    cpu_ns: int
-    device_ns: int | None
-    seed: int
-    digest: str
-    check: str
-
-
-@dataclass(frozen=True)
-class Red:
-    """One refused repeat. `slot` says which call of a batch was wrong."""
-
-    reason: str
-    detail: str
-    slot: int = 0
-    expected: dict[str, Any] = field(default_factory=dict)
-    got: dict[str, Any] = field(default_factory=dict)
+Value = Callable[[Sample], float]
 
 
 @dataclass
-class ClockTrack:
-    """The claims of one variant on one case beside what the parent saw. `ping_ns` is the cost of an empty message."""
+class Accounts:
+    """The books of one trial. `threads` and `firsts` are kept by arm as the turns go by."""
 
-    ping_ns: int = 0
-    copy_bytes: int = 0
-    unexplained_ns: list[int] = field(default_factory=list)
-    elapsed_ns: list[int] = field(default_factory=list)
-    device_shares: list[float] = field(default_factory=list)
-    outside: bool = False
+    effect: float
+    judge: Judge = "median"
+    clock: str = "wall"
+    baseline: str = ""
+    cores: dict[int, int] = field(default_factory=dict)
+    threads: dict[str, int] = field(default_factory=dict)
+    firsts: dict[str, list[float]] = field(default_factory=dict)
 
-    def heard(self, claim: Claim, sent_ns: int, heard_ns: int, waited_ns: int = 0) -> None:
-        self.elapsed_ns.append(heard_ns - sent_ns)
-        self.unexplained_ns.append(heard_ns - sent_ns - claim.wall_ns - waited_ns)
-        self.outside = not sent_ns <= claim.start_ns <= claim.stop_ns <= heard_ns
-
-    def complaint(self, claim: Claim, clock: Clock) -> Red | None:
-        """Why the claim that was heard last cannot be believed; None if it can."""
-        if claim.patched:
-            return Red("timer patched", f"time.{claim.patched[0]} was replaced in the variant's process")
-        if self.outside:
-            return Red("timer patched", "the variant's time stamps lie outside the span in which it ran")
-        if len(self.unexplained_ns) >= CLOCK_REPEATS:
-            # The quietest quarter: a liar hides time in every repeat, a busy machine only in some.
-            unexplained = statistics.quantiles(self.unexplained_ns, n=4)[0]
-            elapsed = statistics.median(self.elapsed_ns)
-            overhead = MESSAGE_COST_NS + 4 * self.ping_ns + COPY_NS_PER_BYTE * self.copy_bytes
-            if unexplained > overhead + UNEXPLAINED_SHARE * elapsed:
-                hidden, whole = f"{unexplained / 1e6:.2f}", f"{elapsed / 1e6:.2f}"
-                return Red("timer patched", f"{hidden} ms of {whole} ms lie outside the claimed time")
-        return self._device_complaint(claim) if clock == "device" else None
-
-    def _device_complaint(self, claim: Claim) -> Red | None:
-        if claim.device_ns is None:
-            return Red("no device clock", "the engine reports no device time; compare with --clock wall")
-        self.device_shares.append(claim.device_ns / max(1, claim.wall_ns))
-        share = statistics.median(self.device_shares)
-        # The median: a host that was kept waiting once has not done the device's work.
-        if claim.device_ns > claim.wall_ns or (len(self.device_shares) >= DEVICE_REPEATS and share < DEVICE_SHARE):
-            return Red(
-                "host work",
-                f"the device clock explains {claim.device_ns / 1e6:.3f} of {claim.wall_ns / 1e6:.3f} ms on the wall: "
-                "either work is done on the host, or the case is too small for this clock; compare with --clock wall",
+    def complaints(self, samples: Mapping[str, Sequence[Sample]]) -> dict[str, Red]:
+        """The arms whose times cannot be believed, each with the reason."""
+        empty = samples.get(EMPTY, ())
+        found: dict[str, Red] = {}
+        for name, own in samples.items():
+            if name == EMPTY or not own:
+                continue
+            red = (
+                self._uneven(name)
+                or self._hidden(name, own, empty)
+                or self._worked(name, own, empty)
+                or self._below(own, empty)
+                or self._device(name, own, samples)
             )
-        return None
+            if red:
+                found[name] = red
+        return found
+
+    def _hidden(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
+        """The outside span is longer than the claim by more than a turn costs."""
+        slack_ns = TURN_SLACK_NS + THREAD_SLACK_NS * (self.threads.get(name, 1) - 1)
+        over = self._over(own, empty, lambda s: s.outside_ns - s.wall_ns, slack_ns)
+        if over is None:
+            return None
+        return Red(
+            "its clock and ours disagree",
+            f"{over / 1e6:.3f} ms of a turn of {self._typical(own) / 1e6:.3f} ms by its own clock lie outside of it",
+        )
+
+    def _worked(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
+        """It used more processor time than its claim has room for."""
+        threads = self.threads.get(name, 1)
+        slack_ns = TURN_SLACK_NS + (SPIN_SLACK_NS * (threads - 1) if self._parallel(own) else THREAD_SLACK_NS)
+        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns)
+        if over is None:
+            return None
+        return Red("worked outside its clock", f"{over / 1e6:.3f} ms of processor time per turn fit into no window")
+
+    def _below(self, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
+        """No call can be shorter than one that does nothing."""
+        if len(empty) < LEAST_TURNS or len(own) < LEAST_TURNS:
+            return None
+        floor_ns, typical_ns = (float(np.median([s.wall_ns / s.calls for s in some])) for some in (empty, own))
+        if typical_ns >= floor_ns / 2:
+            return None
+        return Red("below the floor", f"a call takes {typical_ns:.0f} ns, one that does nothing {floor_ns:.0f} ns")
+
+    def _uneven(self, name: str) -> Red | None:
+        firsts = self.firsts.get(name, [])
+        if len(firsts) < LEAST_TURNS or np.median(firsts) < UNEVEN_SHARE:
+            return None
+        share = f"{np.median(firsts):.0%}"
+        return Red("uneven calls", f"the first of several calls takes {share} of a turn: it works for the others too")
+
+    def _device(self, name: str, own: Sequence[Sample], samples: Mapping[str, Sequence[Sample]]) -> Red | None:
+        """The variant's own word: it cannot say more than passed, nor leave out what its rivals count."""
+        if self.clock != "device":
+            return None
+        said = [s.device_ns for s in own]
+        if None in said:
+            return Red("no device clock", "the engine reports no device time; compare with --clock wall")
+        if any((s.device_ns or 0) > s.outside_ns for s in own):
+            return Red("its clock and ours disagree", "the device clock says more than passed outside")
+        share = float(np.median([(s.device_ns or 0) / max(1, s.wall_ns) for s in own]))
+        hint = "either work is done on the host, or the case is too small for this clock; compare with --clock wall"
+        if share < DEVICE_SHARE and len(own) >= LEAST_BLOCKS:
+            return Red("host work", f"the device clock explains {share:.0%} of the time on the wall: {hint}")
+        base = () if name in (self.baseline, CONTROL) else samples.get(self.baseline, ())
+        over = self._over(own, base, lambda s: s.wall_ns - (s.device_ns or 0), TURN_SLACK_NS)
+        more = f"than {self.baseline} has lie outside of its device clock"
+        return None if over is None else Red("host work", f"{over / 1e6:.3f} ms more {more}: {hint}")
+
+    def _over(self, own: Sequence[Sample], other: Sequence[Sample], value: Value, slack_ns: float) -> float | None:
+        """By how much `own` exceeds `other` and what is allowed, if that is beyond chance; in nanoseconds."""
+        mine, theirs = self._by_block(own, value), self._by_block(other, value)
+        walls = self._by_block(own, lambda s: s.wall_ns)
+        common = sorted(mine.keys() & theirs.keys())
+        if len(common) < LEAST_BLOCKS:
+            return None
+        excess = np.array([mine[b] - theirs[b] - self.effect * walls[b] - slack_ns for b in common])
+        error = float(excess.std(ddof=1)) / math.sqrt(len(excess))
+        if excess.mean() - t_quantile(1 - FALSE_ALARMS, len(excess) - 1) * error <= 0:
+            return None
+        return float(np.mean([mine[b] - theirs[b] for b in common]))
+
+    def _by_block(self, samples: Sequence[Sample], value: Value) -> dict[int, float]:
+        blocks: dict[int, list[float]] = {}
+        for sample in samples:
+            blocks.setdefault(sample.block, []).append(value(sample))
+        return {block: self._statistic(values) for block, values in blocks.items()}
+
+    def _statistic(self, values: Sequence[float]) -> float:
+        if self.judge == "median":
+            return float(np.median(values))
+        return float(np.mean(values) if self.judge == "mean" else np.quantile(values, QUANTILES[self.judge]))
+
+    def _typical(self, own: Sequence[Sample]) -> float:
+        return self._statistic([s.wall_ns for s in own])
+
+    def _parallel(self, own: Sequence[Sample]) -> bool:
+        return max((self.cores.get(s.block, 1) for s in own), default=1) > 1

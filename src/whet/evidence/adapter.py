@@ -30,7 +30,7 @@ def identify(device: str) -> dict[str, Any]:
 
 def adapter_of(engine: Engine, variants: Sequence[Variant], device: str) -> dict[str, Any]:
     """The adapter that any of the variants runs on; nothing if all stay off the GPU."""
-    places = {engine.device_of(variant, device) for variant in variants} | {device}
+    places = {engine.device_of(variant, device) for variant in variants if not variant.file} | {device}
     return next((facts for place in sorted(places, reverse=True) if (facts := identify(place))), {})
 
 

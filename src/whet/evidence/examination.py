@@ -1,4 +1,4 @@
-"""The gate alone: several repeats of a case on fresh inputs, and the search for the smallest case that fails."""
+"""The gate alone: several turns of a case on fresh inputs, and the search for the smallest case that fails."""
 
 from __future__ import annotations
 
@@ -6,24 +6,34 @@ import contextlib
 import math
 import shlex
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 from whet.errors import WhetError
 from whet.evidence import seeds
 from whet.evidence.cases import shrinking
-from whet.evidence.claims import Reading, Red
-from whet.evidence.gate import Plan, Rig
-from whet.evidence.record import Failure
+from whet.evidence.readings import Reading, Red
+from whet.evidence.record import Failure, Gate
+from whet.evidence.rig import Plan, Rig
 from whet.protocol import Case
 
-REPEATS = 3
-MOST_REPEATS = 500
+TURNS = 3
+MOST_TURNS = 500
 SEARCH_SECONDS = 8.0
 CONFIRM_SECONDS = 30.0
 # Trying these again costs a whole time limit each, so they are reported where they were seen.
 NOT_SEARCHED = ("hung",)
+# These show in times alone, which only a trial takes: what fails again is the trial.
+SEEN_IN_TRIALS = (
+    "its clock and ours disagree",
+    "worked outside its clock",
+    "below the floor",
+    "uneven calls",
+    "host work",
+    "no device clock",
+    "shares memory",
+)
 
 
 @dataclass(frozen=True)
@@ -37,42 +47,93 @@ class Refusal:
 
 
 def examine(
-    rig: Rig, case: Case, repeats: int = REPEATS, deadline: float = math.inf
+    rig: Rig, case: Case, turns: int = TURNS, deadline: float = math.inf
 ) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
-    """Runs every variant that is still alive `repeats` times on `case`; one process each, state kept in between."""
+    """Every variant that is still alive takes `turns` turns on `case`; one process each, state kept in between."""
     readings: dict[str, list[Reading]] = {name: [] for name in rig.alive}
-    refusals = {name: Refusal(name, red, case, 0) for name, red in rig.open(case).items()}
-    for repeat in range(repeats):
+    rig.open(case)
+    refusals: dict[str, Refusal] = {}
+    for name, red in rig.start(rig.alive).items():
+        refusals[name] = Refusal(name, red, case, 0)
+        readings.pop(name)
+        rig.retire(name)
+    _blame_the_device(readings, refusals)
+    for turn in range(turns):
         alive = rig.alive
         if not alive or time.monotonic() > deadline:
             break
-        label = ("check", str(case), repeat)
-        for name, found in rig.round(label, alive, dict.fromkeys(alive, 1)).items():
+        for name, found in rig.round(("check", str(case), turn), alive).items():
             if isinstance(found, Red):
-                refusals[name] = Refusal(name, found, case, repeat + 1)
+                refusals[name] = Refusal(name, found, case, turn + 1)
                 readings.pop(name, None)
             else:
                 readings[name].append(found)
     return readings, refusals
 
 
+def _blame_the_device(readings: dict[str, list[Reading]], refusals: dict[str, Refusal]) -> None:
+    """One variant that cannot run here is refused; if none can, it is no variant's fault."""
+    causes = [refusal.red.cause for refusal in refusals.values()]
+    if causes and not readings and all(causes):
+        assert causes[0] is not None
+        raise causes[0]
+
+
+def examine_all(
+    plan: Plan,
+    chosen: Sequence[Case],
+    turns: int,
+    *,
+    folder: Path,
+    command: str,
+    show: Callable[[float, str], None],
+) -> list[Gate]:
+    """Every variant on every case; a variant that turns red is left out of the rest."""
+    refusals: dict[str, Refusal] = {}
+    with Rig(plan) as rig:
+        for number, case in enumerate(chosen):
+            if rig.alive:
+                show(number / len(chosen), str(case))
+                refusals |= examine(rig, case, turns)[1]
+        counts = {str(v): (rig.stands[str(v)].full_checks, rig.stands[str(v)].agreements) for v in plan.variants}
+    gates = []
+    for name, (full, agreements) in counts.items():
+        why = None
+        if name in refusals and len(chosen) == 1:
+            why = failure(_alone(plan, name), refusals[name], command, None)
+        elif name in refusals:
+            why = explain(plan, refusals[name], folder, command, lambda case: show(1.0, str(case)))
+        gates.append(gate(name, full, agreements, why))
+    return gates
+
+
+def gate(name: str, full: int, agreements: int, why: Failure | None) -> Gate:
+    return Gate(variant=name, green=why is None, full_checks=full, digest_checks=full + agreements, failure=why)
+
+
 def explain(plan: Plan, refusal: Refusal, folder: Path, fallback: str, on_try: Callable[[Case], None]) -> Failure:
     """Looks for the smallest case that fails and for a command that fails again, and saves the bytes of it."""
-    plan = replace(plan, variants=tuple(v for v in plan.variants if str(v) == refusal.variant))
+    plan = _alone(plan, refusal.variant)
+    if refusal.red.reason in SEEN_IN_TRIALS or refusal.red.cause is not None:
+        return failure(plan, refusal, fallback, None)
     if refusal.red.reason in NOT_SEARCHED:
-        return failure(plan, refusal, command(plan, refusal.case, max(REPEATS, refusal.calls)), None)
+        return failure(plan, refusal, check_command(plan, refusal.case, max(TURNS, refusal.calls)), None)
     smallest = _search(plan, refusal, on_try)
-    stubborn = (refusal.case, min(refusal.calls, MOST_REPEATS) + 5)
-    for case, repeats in [*([(smallest, REPEATS)] if smallest else []), stubborn]:
+    stubborn = (refusal.case, min(refusal.calls, MOST_TURNS) + 5)
+    for case, turns in [*([(smallest, TURNS)] if smallest else []), stubborn]:
         on_try(case)
-        again, saved = _confirm(plan, case, repeats, folder)
+        again, saved = _confirm(plan, case, turns, folder)
         if again is not None:
-            return failure(plan, again, command(plan, case, repeats), saved)
+            return failure(plan, again, check_command(plan, case, turns), saved)
     return failure(plan, refusal, fallback, None)
 
 
+def _alone(plan: Plan, name: str) -> Plan:
+    return replace(plan, variants=tuple(v for v in plan.variants if str(v) == name))
+
+
 def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Case | None:
-    """The smallest case that fails in a process that saw only smaller ones before."""
+    """The smallest case that fails in a fresh process."""
     deadline = time.monotonic() + SEARCH_SECONDS
     with Rig(plan) as rig:
         for case in shrinking(plan.engine, refusal.case):
@@ -86,14 +147,14 @@ def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Cas
     return None
 
 
-def _confirm(plan: Plan, case: Case, repeats: int, folder: Path) -> tuple[Refusal | None, str | None]:
+def _confirm(plan: Plan, case: Case, turns: int, folder: Path) -> tuple[Refusal | None, str | None]:
     """The same again in a fresh process, as the printed command will do it."""
     with Rig(plan) as rig:
-        _, refusals = examine(rig, case, repeats, time.monotonic() + CONFIRM_SECONDS)
+        _, refusals = examine(rig, case, turns, time.monotonic() + CONFIRM_SECONDS)
         if not refusals:
             return None, None
         refusal = next(iter(refusals.values()))
-        path = folder / f"{refusal.variant.partition(':')[0]}.npz"
+        path = folder / f"{refusal.variant.replace('/', '-').partition(':')[0]}.npz"
         try:
             folder.mkdir(parents=True, exist_ok=True)
             rig.save_evidence(refusal.variant, refusal.red.slot, str(path))
@@ -116,12 +177,13 @@ def failure(plan: Plan, refusal: Refusal, fails_again: str, saved: str | None) -
     )
 
 
-def command(plan: Plan, case: Case, repeats: int) -> str:
+def check_command(plan: Plan, case: Case, turns: int) -> str:
     """The command line that repeats this examination to the byte."""
-    words = ["whet", "check", plan.ref, str(plan.variants[0])]
+    variant = plan.variants[0]
+    words = ["whet", "check", plan.ref, f"{variant.file}:{variant.name}" if variant.file else str(variant)]
     for axis, size in case.sizes.items():
         words += ["--size", f"{axis}={size}"]
-    words += ["--profile", case.profile, "--seed", str(plan.seed), "--repeats", str(repeats)]
+    words += ["--profile", case.profile, "--seed", str(plan.seed), "--repeats", str(turns)]
     if plan.device != "cpu":
         words += ["--device", plan.device]
     if plan.clock != "wall":

@@ -7,24 +7,61 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from statistics import median
 from typing import Any
 
-from whet.evidence import environment, seeds, warnings
+from whet.evidence import environment, seeds, statistics, verdict, warnings
+from whet.evidence.accounting import Accounts
 from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
-from whet.evidence.child import ask
-from whet.evidence.claims import Reading
-from whet.evidence.clock import Batches, batches, quantum_ns
-from whet.evidence.examine import Refusal, examine, explain
-from whet.evidence.gate import Plan, Rig, memory_room
-from whet.evidence.record import Failure, Gate, Run, Sample, Verdict, Warning
-from whet.evidence.trial import Budget, Result, Trial, call_times
-from whet.evidence.verdict import EFFECT, judge, refused
+from whet.evidence.clock import Batch, batch, quantum_ns
+from whet.evidence.examination import Refusal, examine, explain, gate
+from whet.evidence.floors import floor_of
+from whet.evidence.readings import Reading, Red
+from whet.evidence.record import EMPTY, Block, Design, Failure, Outcome, Run, Sample, Verdict, Warning
+from whet.evidence.rig import WARM_UP_LIMIT_NS, Plan, Rig, memory_room
+from whet.evidence.serving import ask
+from whet.evidence.statistics import EFFECT, Judge, call_times
+from whet.evidence.trial import FEWER_THAN_TWO, Budget, Result, Trial
 from whet.protocol import Case
 
-SLOTS_LIMIT_BYTES = 256 << 20
+SLOTS_LIMIT_BYTES = 512 << 20
+# A turn with so much more processor time than wall time, and more than a turn costs, keeps several cores busy.
+PARALLEL_FACTOR = 1.25
+PARALLEL_LEAST_NS = 400_000
+PROBE_ROUNDS = 3
 Progress = Callable[[float, str], None]
+
+
+class TrialSource:
+    """The rig as a trial sees it: blocks on rotating cores, rounds with one number of calls, books kept."""
+
+    def __init__(self, rig: Rig, calls: int, accounts: Accounts, *, parallel: bool) -> None:
+        self._rig, self._calls, self._accounts = rig, calls, accounts
+        self._parallel = parallel
+        self.cores: list[int] = []
+
+    @property
+    def oracle_ns(self) -> int:
+        return self._rig.oracle_ns
+
+    def block(self, number: int, arms: Sequence[str]) -> dict[str, Red]:
+        usable = self._rig.host.usable_cores()
+        self.cores = usable if self._parallel else [usable[number % len(usable)]]
+        reds = self._rig.start(arms, cores=self.cores, baseline=arms[0], sealed=True)
+        self._accounts.cores[number] = len(self.cores)
+        for name in arms:
+            self._accounts.threads[name] = self._rig.stands[name].threads
+        return reds
+
+    def round(self, label: Sequence[str | int], order: Sequence[str], *, full: bool = True) -> dict[str, Reading | Red]:
+        found = self._rig.round(label, order, calls=self._calls, full=full)
+        for name, reading in found.items():
+            if isinstance(reading, Reading) and reading.calls > 1:
+                self._accounts.firsts.setdefault(name, []).append(reading.longest)
+        return found
+
+    def now_s(self) -> float:
+        return time.monotonic()
 
 
 @dataclass(frozen=True)
@@ -39,6 +76,7 @@ class Experiment:
     engine_sha256: str
     evidence_folder: Path
     effect: float = EFFECT
+    judge: Judge = "median"
     on_progress: Progress = lambda share, note: None
 
     def run(self) -> Run:
@@ -47,17 +85,22 @@ class Experiment:
         adapter = adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
         surroundings = environment.capture(self._engine_folder(), {"adapter": adapter} if adapter else None)
         memory = self._memory()
+        accounts = Accounts(effect=self.effect, judge=self.judge, clock=self.plan.clock, baseline=self.baseline)
         with Rig(self.plan) as rig:
             readings, refusals = self._gate(rig)
-            result, batch = self._trial(rig, readings)
-            gates = {name: (stand.full_checks, stand.digest_checks) for name, stand in rig.stands.items()}
-            regions = _median_regions(rig)
+            result, chosen = self._trial(rig, readings, accounts)
+            floor = floor_of(result.samples.get(EMPTY, []), rig.input_bytes)
+            regions = {} if result.interrupted else self._regions(rig)
             refusals |= {
                 name: Refusal(name, red, self.case, rig.stands[name].calls) for name, red in result.reds.items()
             }
+            checks = {name: (stand.full_checks, stand.agreements) for name, stand in rig.stands.items()}
+            isolation, errors = rig.isolation, dict(rig.errors)
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
         failures = {name: self._explain(refusal, run_id) for name, refusal in refusals.items()}
         names = [str(variant) for variant in self.plan.variants]
+        samples = {name: some for name, some in result.samples.items() if some}
+        times = {name: call_times(samples[name], self.plan.clock) for name in names if name in samples}
         return Run(
             id=run_id,
             created=created.isoformat(timespec="seconds"),
@@ -72,15 +115,21 @@ class Experiment:
             budget=self.budget.name,
             baseline=result.baseline or self.baseline,
             variants=names,
-            gates=[_gate(name, gates[name], failures.get(name)) for name in names],
-            samples=sorted((s for some in result.samples.values() for s in some), key=lambda s: (s.round, s.order)),
-            verdicts=self._verdicts(result, failures, batch),
-            warnings=self._warnings(result, batch, surroundings),
+            gates=[gate(name, *checks[name], failures.get(name)) for name in names],
+            samples=sorted((s for some in samples.values() for s in some), key=lambda s: (s.round, s.order)),
+            verdicts=self._verdicts(result, failures, chosen),
+            warnings=self._warnings(result, chosen, surroundings),
             environment=surroundings,
             stopped=result.stopped,
             elapsed_s=round(time.monotonic() - began, 3),
             regions=regions,
             memory=memory,
+            design=self._design(result.blocks, chosen),
+            control=result.control,
+            tails={name: statistics.tails(values) for name, values in times.items()},
+            floor=floor,
+            isolation=isolation,
+            errors={name: errors[name] for name in names if name in errors and name not in failures},
         )
 
     def _gate(self, rig: Rig) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
@@ -91,36 +140,69 @@ class Experiment:
         for case in [*smaller(self.plan.engine, self.case), self.case]:
             if case != self.case and time.monotonic() > deadline:
                 continue
+            if not rig.alive:
+                break
             self.on_progress(0.0, f"gate: {case}")
             readings, red = examine(rig, case)
             refusals |= red
         return readings, refusals
 
-    def _trial(self, rig: Rig, readings: dict[str, list[Reading]]) -> tuple[Result, Batches]:
+    def _trial(self, rig: Rig, readings: dict[str, list[Reading]], accounts: Accounts) -> tuple[Result, Batch]:
         alive = rig.alive
         if len(alive) < min(2, len(self.plan.variants)):
-            stopped = "fewer than two variants passed the gate"
-            return Result({}, {}, baseline=next(iter(alive), ""), stopped=stopped), Batches({}, ())
+            return Result({}, {}, baseline=next(iter(alive), ""), stopped=FEWER_THAN_TWO), Batch(1)
         once = {name: float(min(reading.wall_ns for reading in readings[name])) for name in alive}
-        if self.plan.clock == "device":
-            batch = Batches(dict.fromkeys(alive, 1), ())
-        else:
+        rig.long_calls = max(once.values()) > WARM_UP_LIMIT_NS
+        chosen = Batch(1)
+        if self.plan.clock == "wall" and self.plan.regime == "warm":
             room = memory_room(rig.slot_bytes, SLOTS_LIMIT_BYTES)
-            batch = batches(once, quantum_ns(), rig.prepare_ns + rig.oracle_ns, room)
-        reds = rig.open(self.case, max(batch.calls.values()))
+            cost_ns = rig.layout.prepare_ns + rig.oracle_ns
+            chosen = batch(once, quantum_ns(), cost_ns, room)
+        rig.open(self.case, chosen.calls * max([1, *self.plan.more_calls.values()]))
+        parallel, reds = self._probe(rig, chosen.calls)
         result = Trial(
-            source=rig,
+            source=TrialSource(rig, chosen.calls, accounts, parallel=parallel),
             variants=rig.alive,
-            baseline=self.baseline,
-            calls=batch.calls,
+            baseline=self.baseline if self.baseline in rig.alive else rig.alive[0],
             budget=self.budget,
             seed=self.plan.seed,
             effect=self.effect,
             clock=self.plan.clock,
+            judge=self.judge,
             on_round=self._told_round,
+            honest=accounts.complaints,
         ).run()
         result.reds |= reds
-        return result, batch
+        return result, chosen
+
+    def _probe(self, rig: Rig, calls: int) -> tuple[bool, dict[str, Red]]:
+        """Whether any variant keeps several cores busy. One that does gets all of them, and so do its rivals."""
+        if len(rig.host.usable_cores()) == 1:
+            return False, {}
+        reds = rig.start(rig.alive)
+        for name in reds:
+            rig.retire(name)
+        parallel = False
+        for number in range(PROBE_ROUNDS):
+            for name, found in rig.round(("probe", number), rig.alive, calls=calls).items():
+                if isinstance(found, Red):
+                    reds[name] = found
+                elif number and found.cpu_ns > PARALLEL_FACTOR * found.wall_ns + PARALLEL_LEAST_NS:
+                    parallel = True
+        return parallel, reds
+
+    def _regions(self, rig: Rig) -> dict[str, dict[str, float]]:
+        """What the engine's own clock says about the parts of a call, from a few turns that nobody times."""
+        standing = [name for name in rig.alive if rig.stands[name].worker is not None]
+        for number in range(PROBE_ROUNDS if standing else 0):
+            standing = [name for name in standing if rig.stands[name].worker is not None]
+            rig.round(("regions", number), standing, timing=True)
+        found = {name: rig.stands[name].regions_ns for name in rig.alive}
+        return {
+            name: {region: statistics.median(spent) for region, spent in regions.items()}
+            for name, regions in found.items()
+            if regions
+        }
 
     def _told_round(self, rounds: int, seconds: float) -> None:
         self.on_progress(min(1.0, seconds / self.budget.seconds), f"round {rounds}")
@@ -130,46 +212,84 @@ class Experiment:
         note = f"{refusal.variant} is refused; searching the smallest case"
         return explain(self.plan, refusal, folder, self.command, lambda case: self.on_progress(1.0, f"{note}: {case}"))
 
-    def _verdicts(self, result: Result, failures: dict[str, Failure], batch: Batches) -> list[Verdict]:
+    def _design(self, blocks: list[Block], chosen: Batch) -> Design:
+        return Design(
+            regime=self.plan.regime,
+            calls=chosen.calls,
+            confidence=self.budget.confidence,
+            candidates=max(1, len(self.plan.variants) - 1),
+            blocks=blocks,
+        )
+
+    def _verdicts(self, result: Result, failures: dict[str, Failure], chosen: Batch) -> list[Verdict]:
         verdicts = []
-        baseline = result.baseline or self.baseline
+        baseline, clock = result.baseline or self.baseline, self.plan.clock
         for name in map(str, self.plan.variants):
             if name in failures:
                 why = f"{failures[name].reason}: {failures[name].detail}"
-                verdicts.append(refused(name, baseline, why, effect=self.effect, clock=self.plan.clock))
+                verdicts.append(verdict.refused(name, baseline, why, effect=self.effect, clock=clock))
             elif name != baseline:
-                notes = self._notes((name, baseline), batch)
-                found = result.intervals.get(name)
-                said = judge(name, baseline, found, effect=self.effect, clock=self.plan.clock, notes=notes)
+                said = verdict.of_trial(
+                    result, name, effect=self.effect, clock=clock, notes=self._notes(name, baseline, chosen)
+                )
+                said = self._beside(said, result)
                 if baseline != self.baseline:
                     said.reasons.append(f"{self.baseline} was refused, so {baseline} takes its place as the baseline")
                 verdicts.append(said)
         return verdicts
 
-    def _notes(self, names: Sequence[str], batch: Batches) -> list[str]:
-        coarse = [name for name in names if name in batch.coarse]
-        return [f"the clock is too coarse for {name}: a whole batch is below 100 of its ticks" for name in coarse]
+    def _notes(self, name: str, baseline: str, chosen: Batch) -> list[str]:
+        coarse = [one for one in (name, baseline) if one in chosen.coarse]
+        return [f"the clock is too coarse for {one}: a whole turn is below 100 of its ticks" for one in coarse]
 
-    def _warnings(self, result: Result, batch: Batches, surroundings: dict[str, Any]) -> list[Warning]:
+    def _beside(self, said: Verdict, result: Result) -> Verdict:
+        """The same rounds by a clock that is not the variant's: a verdict that it does not bear out is none."""
+        if said.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+            return said
+        outside = self._outside(said.candidate, result)
+        wall = "wall clock" if self.plan.clock == "device" else "clock outside of its process"
+        seen = f"by the {wall} it is {outside.ratio:.3f} ({outside.low:.3f} to {outside.high:.3f})" if outside else ""
+        if self.plan.clock == "device":
+            said.reasons.append(f"the device clock is the variant's own word; {seen or 'the wall clock tells nothing'}")
+        borne_out = outside is not None and (outside.high < 1 if said.outcome is Outcome.FASTER else outside.low > 1)
+        if borne_out:
+            return said
+        import msgspec
+
+        told = f"the difference does not show from outside: {seen}" if seen else "nothing was seen from outside"
+        return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
+
+    def _outside(self, name: str, result: Result) -> statistics.Interval | None:
+        """The ratio of whole turns, less what a turn costs that does nothing."""
+        cost_ns = statistics.median([s.outside_ns - s.wall_ns for s in result.samples.get(EMPTY, [])] or [0])
+        arms = []
+        for arm in (name, result.baseline):
+            samples = [_from_outside(sample, cost_ns) for sample in result.samples[arm]]
+            arms.append(statistics.times(samples))
+        return statistics.interval(*arms, judge=self.judge, confidence=self.budget.confidence)
+
+    def _warnings(self, result: Result, chosen: Batch, surroundings: dict[str, Any]) -> list[Warning]:
         clock = self.plan.clock
-        times = {name: call_times(some, clock) for name, some in result.samples.items() if some}
-        early = {name: call_times(some, clock) for name, some in result.warm_up.items() if some}
+        names = [str(variant) for variant in self.plan.variants]
+        times = {name: call_times(result.samples[name], clock) for name in names if result.samples.get(name)}
+        early = {name: call_times(result.warm_up[name], clock) for name in names if result.warm_up.get(name)}
         tick_ns = quantum_ns()
         once = {name: float(values.min()) for name, values in times.items()}
-        everything: list[Sample] = [s for some in result.samples.values() for s in some]
+        everything: list[Sample] = [s for name in times for s in result.samples[name]]
         return [
             *warnings.noisy(times),
-            *warnings.too_short(once, {name: batch.calls[name] for name in once}, tick_ns),
+            *warnings.too_short(once, dict.fromkeys(once, chosen.calls), tick_ns),
             *warnings.first_repeats_slow(early, times),
             *warnings.background_load(everything, surroundings),
             *warnings.throttling(times),
             *warnings.power_source(surroundings),
             *warnings.software_adapter(surroundings),
-            *warnings.quantised_clock(times, [name for name in batch.coarse if name in times], tick_ns),
+            *warnings.quantised_clock(times, [name for name in chosen.coarse if name in times], tick_ns),
         ]
 
     def _memory(self) -> dict[str, Any]:
-        rows = {str(v): ask(self.plan.engine, "memory_map", self.case, v) for v in self.plan.variants}
+        own = [variant for variant in self.plan.variants if not variant.file]
+        rows = {str(variant): ask(self.plan.engine, "memory_map", self.case, variant) for variant in own}
         return {
             name: [{"name": row.name, "size_bytes": row.size_bytes, "lifetime": row.lifetime} for row in some]
             for name, some in rows.items()
@@ -181,14 +301,10 @@ class Experiment:
         return path.parent if path.suffix == ".py" else None
 
 
-def _median_regions(rig: Rig) -> dict[str, dict[str, float]]:
-    """Median nanoseconds per region of the variants that report any and are still green."""
-    found = {name: rig.stands[name].regions_ns for name in rig.alive}
-    return {
-        name: {region: float(median(spent)) for region, spent in regions.items()}
-        for name, regions in found.items()
-        if regions
-    }
+def _from_outside(sample: Sample, cost_ns: float) -> Sample:
+    import msgspec
+
+    return msgspec.structs.replace(sample, wall_ns=max(1, round(sample.outside_ns - cost_ns)))
 
 
 def default_evidence_folder() -> Path:
@@ -196,8 +312,3 @@ def default_evidence_folder() -> Path:
     from whet.evidence.store import default_path
 
     return default_path().parent / "evidence"
-
-
-def _gate(name: str, checks: tuple[int, int], failure: Failure | None) -> Gate:
-    full, digests = checks
-    return Gate(variant=name, green=failure is None, full_checks=full, digest_checks=digests, failure=failure)

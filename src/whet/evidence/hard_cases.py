@@ -9,18 +9,19 @@ import shlex
 from collections import Counter
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack, closing, suppress
-from typing import Any
+from random import Random
 
 import msgspec
 import numpy as np
 
-from whet.errors import Cancelled
+from whet.errors import Cancelled, WhetError
 from whet.evidence.agreement import disagreement
-from whet.evidence.buffers import packed, poison_word
-from whet.evidence.claims import Red
-from whet.evidence.gate import Plan
-from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker
+from whet.evidence.buffers import Arena, broken_guard, lay_out, packed, poison_word, views
+from whet.evidence.messages import Attempt, Attempted, Load, Raised
+from whet.evidence.readings import Red
 from whet.evidence.record import Failure, Gate
+from whet.evidence.rig import Plan
+from whet.evidence.worker import Faults, ProcessEnded, Worker
 from whet.protocol import HardCase, Variant
 
 
@@ -31,24 +32,30 @@ class _Standing:
         self.plan, self.variant = plan, variant
         self.checks = 0
         self.failure: Failure | None = None
-        self._worker = Worker("whet.evidence.bench", [])
-        self._worker.post("load", ref=plan.ref, variant=msgspec.to_builtins(variant), device=plan.device)
+        self._worker = Worker("bench")
+        self._worker.post(Load(ref="" if variant.file else plan.ref, variant=variant, device=plan.device))
 
     def loaded(self) -> None:
+        self._worker.greet()
         self._worker.loaded()
 
-    def post(self, request: dict[str, Any]) -> None:
+    def post(self, request: Attempt) -> None:
         with suppress(ProcessEnded):  # the answer will say so
-            self._worker.post("attempt", **request)
+            self._worker.post(request)
 
-    def judge(self, hard: HardCase) -> None:
+    def judge(self, hard: HardCase, arena: Arena) -> None:
         """Hears the answer to the last post; a red variant's process is ended."""
         self.checks += 1
         try:
             answer = self._worker.answer(self.plan.call_limit_s)
-            red = _wrong(self.plan, hard, answer)
-        except (ProcessEnded, ProcessSilent) as error:
+            if isinstance(answer, Raised):
+                red: Red | None = Red("raised", answer.text)
+            else:
+                red = _wrong(self.plan, hard, arena, self._worker.must_be(Attempted, answer))
+        except Faults as error:
             red = Red(error.reason, str(error))
+        except WhetError as error:
+            red = Red("device failed", str(error))
         if red:
             self.failure = _failure(self.plan, self.variant, hard, red)
             self.close()
@@ -80,11 +87,11 @@ def examine_hard(
                 alive = [standing for standing in standings if standing.failure is None]
                 if not alive:
                     break
-                request = _request(hard)
+                request = _request(plan, hard)
                 for standing in alive:
                     standing.post(request)
                 for standing in alive:
-                    standing.judge(hard)
+                    standing.judge(hard, request.outputs)
                 kinds[hard.kind] += 1
                 show(done / len(numbers), f"{hard.number:,} {hard.kind}")
         except KeyboardInterrupt:
@@ -98,13 +105,14 @@ def examine_hard(
     return [known[str(variant)] for variant in plan.variants if str(variant) in known], dict(sorted(kinds.items()))
 
 
-def _request(hard: HardCase) -> dict[str, Any]:
-    return {
-        "case": msgspec.to_builtins(hard.case),
-        "fixed": packed(hard.fixed),
-        "inputs": packed(hard.inputs),
-        "poison": poison_word(hard.number),
-    }
+def _request(plan: Plan, hard: HardCase) -> Attempt:
+    return Attempt(
+        case=hard.case,
+        fixed=packed(hard.fixed),
+        inputs=packed(hard.inputs),
+        outputs=lay_out([plan.engine.outputs(hard.case)]),
+        poison=poison_word(Random(hard.number)),
+    )
 
 
 def _merged(before: Gate | None, standing: _Standing) -> Gate:
@@ -117,16 +125,15 @@ def _merged(before: Gate | None, standing: _Standing) -> Gate:
     )
 
 
-def _wrong(plan: Plan, hard: HardCase, answer: dict[str, Any]) -> Red | None:
+def _wrong(plan: Plan, hard: HardCase, arena: Arena, answer: Attempted) -> Red | None:
     """What is wrong with an answer; the process that gave it is not to be trusted."""
-    if "raised" in answer:
-        return Red("raised", str(answer["raised"]))
-    for name, wanted in plan.engine.outputs(hard.case).items():
-        try:
-            output = np.frombuffer(answer["outputs"][name], wanted.dtype).reshape(wanted.shape)
-        except (KeyError, TypeError, ValueError) as error:
-            return Red("garbled answer", f"the variant's process answered with nonsense: {error}")
-        allowed = hard.tolerance or plan.engine.tolerance
+    if len(answer.arena) != arena.size_bytes:
+        return Red("garbled answer", f"{len(answer.arena):,} bytes came back, not {arena.size_bytes:,}")
+    memory = np.frombuffer(answer.arena, np.uint8)
+    if broken := broken_guard(memory, arena):
+        return Red("out of bounds", f"the variant wrote over {broken}")
+    allowed = hard.tolerance or plan.engine.tolerance
+    for name, output in views(memory, arena.groups[0]).items():
         if found := disagreement(name, output, np.asarray(hard.expected[name]), allowed):
             return Red(found.reason, found.detail, expected=found.expected, got=found.got)
     return None

@@ -49,10 +49,11 @@ class Bailiff:
         return Done()
 
     def judge(self, asked: Judge) -> Judged:
+        self._calls = asked.calls
         self._copies = {arm: self._outputs[arm].copy() for arm in asked.calls}
         reports = {arm: self._report(arm, asked) for arm in asked.calls}
         if asked.expected == 0:
-            reports |= self._dissent(asked, reports)
+            reports |= self._dissent(asked)
         return Judged(reports=reports)
 
     def save(self, asked: Save) -> Done:
@@ -81,22 +82,19 @@ class Bailiff:
         return Done()
 
     def _report(self, arm: int, asked: Judge) -> Judgement:
-        copy, calls = self._copies[arm], asked.calls[arm]
-        fields = [field for group in self._layout.outputs.groups[:calls] for field in group]
-        digest = buffers.digest(buffers.bytes_of(copy, field) for field in fields)
-        if broken := buffers.broken_guard(copy, self._layout.outputs):
-            return Judgement(digest=digest, reason="out of bounds", detail=f"the variant wrote over {broken}")
+        if broken := buffers.broken_guard(self._copies[arm], self._layout.outputs):
+            return self._red(arm, "out of bounds", f"the variant wrote over {broken}")
         error = 0.0
-        for slot in range(min(calls, asked.expected)):
+        for slot in range(min(asked.calls[arm], asked.expected)):
             expected = buffers.views(self._expected, self._layout.outputs.groups[slot])
-            if found := self._wrong(arm, slot, digest, expected, asked.tolerance):
+            if found := self._wrong(arm, slot, expected, asked.tolerance):
                 return found
             got = self._got(arm, slot)
             error = max([error, *(largest_error(got[name], expected[name], asked.tolerance) for name in got)])
-        return Judgement(digest=digest, error=error)
+        return Judgement(digest=self._digest(arm), error=error)
 
     def _wrong(
-        self, arm: int, slot: int, digest: str, expected: Arrays, tolerance: Tolerance, slack: float = 1.0
+        self, arm: int, slot: int, expected: Arrays, tolerance: Tolerance, *, slack: float = 1.0
     ) -> Judgement | None:
         for name, got in self._got(arm, slot).items():
             found = disagreement(name, got, expected[name], tolerance, slack=slack)
@@ -106,11 +104,16 @@ class Bailiff:
             if unwritten := self._unwritten(arm, slot, name):
                 reason, detail = "not written", f"{unwritten:.0%} of {name!r} was not written; {detail}"
             return Judgement(
-                digest=digest, reason=reason, detail=detail, slot=slot, expected=found.expected, got=found.got
+                digest=self._digest(arm),
+                reason=reason,
+                detail=detail,
+                slot=slot,
+                expected=found.expected,
+                got=found.got,
             )
         return None
 
-    def _dissent(self, asked: Judge, reports: dict[int, Judgement]) -> dict[int, Judgement]:
+    def _dissent(self, asked: Judge) -> dict[int, Judgement]:
         """Without the oracle: everything written, and every arm agrees with the first one on the slots both ran."""
         first, *others = asked.calls
         found = {}
@@ -118,15 +121,19 @@ class Bailiff:
             for slot in range(calls):
                 for name in self._got(arm, slot):
                     if self._unwritten(arm, slot, name):
-                        detail = f"some of {name!r} was not written"
-                        found[arm] = Judgement(digest=reports[arm].digest, reason="not written", detail=detail, slot=slot)
+                        found[arm] = self._red(arm, "not written", f"some of {name!r} was not written", slot)
         for other in others:
             for slot in range(min(asked.calls[first], asked.calls[other])):
-                digest = reports[other].digest
-                if self._wrong(other, slot, digest, self._got(first, slot), asked.tolerance, slack=2.0):
-                    disputed = Judgement(digest=digest, reason="disputed", detail="the variants disagree")
-                    return {arm: found.get(arm, disputed) for arm in asked.calls}
+                if self._wrong(other, slot, self._got(first, slot), asked.tolerance, slack=2.0):
+                    return {arm: found.get(arm) or self._red(arm, "disputed", "they disagree") for arm in asked.calls}
         return found
+
+    def _red(self, arm: int, reason: str, detail: str, slot: int = 0) -> Judgement:
+        return Judgement(digest=self._digest(arm), reason=reason, detail=detail, slot=slot)
+
+    def _digest(self, arm: int) -> str:
+        fields = [field for group in self._layout.outputs.groups[: self._calls[arm]] for field in group]
+        return buffers.digest(buffers.bytes_of(self._copies[arm], field) for field in fields)
 
     def _unwritten(self, arm: int, slot: int, name: str) -> float:
         field = next(field for field in self._layout.outputs.groups[slot] if field.name == name)

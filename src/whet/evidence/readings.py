@@ -40,7 +40,7 @@ class Reading:
 
 @dataclass(frozen=True)
 class Red:
-    """One refused turn. `slot` says which call of a batch was wrong, `cause` which error of whet's own lies behind it."""
+    """One refused turn. `slot` says which call was wrong, `cause` which error of whet's own lies behind it."""
 
     reason: str
     detail: str

@@ -18,7 +18,7 @@ from whet.evidence.messages import Done, Draw, Expect, IsKept, Kept, Layout, Loa
 from whet.evidence.registry import load
 from whet.evidence.serving import answer_requests, ask, map_bytes, plain_arithmetic
 from whet.evidence.system import Granted
-from whet.protocol import Array, Arrays, Case, Engine, Output
+from whet.protocol import Array, Arrays, Engine, Output
 
 
 class Referee:

@@ -16,6 +16,7 @@ from typing import Any
 
 from whet.errors import DeviceOutOfMemory, WhetError
 from whet.evidence import messages, seeds, system
+from whet.evidence.adapter import adapter_of
 from whet.evidence.buffers import poison_word
 from whet.evidence.messages import Claim, Done, Layout, Load
 from whet.evidence.officials import Officials
@@ -75,13 +76,19 @@ class Rig:
         self.slots = 0
         self.oracle_ns = 0
         self.errors: dict[str, float] = {}
-        self.stray: list[float] = []
+        # Calls so long that warming up would only cost time.
+        self.long_calls = False
         self._random = SystemRandom()
         self._memory: list[int] = []
         self.refused: set[str] = set()
 
     def __enter__(self) -> Rig:
-        self.officials.start()
+        adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
+        try:
+            self.officials.start()
+        except BaseException:
+            self.close()
+            raise
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -167,7 +174,13 @@ class Rig:
             stand.worker = None
 
     def round(
-        self, label: Sequence[str | int], order: Sequence[str], *, calls: int = 1, full: bool = True, timing: bool = False
+        self,
+        label: Sequence[str | int],
+        order: Sequence[str],
+        *,
+        calls: int = 1,
+        full: bool = True,
+        timing: bool = False,
     ) -> dict[str, Reading | Red]:
         """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told."""
         most = max([calls, *(calls * self.plan.more_calls.get(name, 1) for name in order)])
@@ -195,8 +208,7 @@ class Rig:
         if worker is None:
             return Red("died", "the process is gone")
         try:
-            warm = self.plan.regime == "warm" and not self._long(stand)
-            if red := self._warm_up(worker, call=warm):
+            if red := self._warm_up(worker, call=self.plan.regime == "warm" and not self.long_calls):
                 return red
             self.officials.reveal(stand.arm)
             if self.plan.regime == "cold":
@@ -258,12 +270,6 @@ class Rig:
             return Red("raised", answer.text)
         worker.must_be(Done, answer)
         return None
-
-    def _long(self, stand: Stand) -> bool:
-        """Its calls are so long that warming up would only cost time."""
-        return stand.name in self.long_calls
-
-    long_calls: frozenset[str] = frozenset()
 
     def _judge(self, results: dict[str, Reading | Red], *, full: bool) -> None:
         """Replaces the readings that the judge does not confirm, and signs the others."""
