@@ -23,6 +23,12 @@ from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays
 
 Pair = tuple[Arrays, Arrays]
+# The clocks as they were before anything foreign was imported.
+CLOCKS = {
+    f"{name}{unit}": getattr(time, f"{name}{unit}")
+    for name in ("monotonic", "perf_counter", "process_time", "thread_time", "time")
+    for unit in ("", "_ns")
+}
 
 
 def stopwatch(clock: Callable[[], int] = time.monotonic_ns) -> Callable[..., tuple[int, list[int]]]:
@@ -108,7 +114,7 @@ class Bench:
             raise
         except BaseException as error:
             return Raised(text=self._told(error))
-        return Done()
+        return Done(patched=[name for name, clock in CLOCKS.items() if getattr(time, name, None) is not clock])
 
     def turn(self, asked: Turn) -> Claim | Raised:
         """The very first thing is the clock, the very last the answer."""

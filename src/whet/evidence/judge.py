@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from whet.evidence import buffers, messages
@@ -58,7 +59,7 @@ class Bailiff:
 
     def save(self, asked: Save) -> Done:
         """Inputs, expected and got of one slot of the last judgement, for later study."""
-        parts = {}
+        parts: dict[str, Array] = {}
         for label, memory, fields in (
             ("input", self._fixed, self._layout.fixed.groups[0]),
             ("input", self._inputs[asked.arm], self._layout.inputs.groups[asked.slot]),
@@ -103,14 +104,8 @@ class Bailiff:
             reason, detail = found.reason, found.detail
             if unwritten := self._unwritten(arm, slot, name):
                 reason, detail = "not written", f"{unwritten:.0%} of {name!r} was not written; {detail}"
-            return Judgement(
-                digest=self._digest(arm),
-                reason=reason,
-                detail=detail,
-                slot=slot,
-                expected=found.expected,
-                got=found.got,
-            )
+            found_in = {"expected": found.expected, "got": found.got}
+            return msgspec.structs.replace(self._red(arm, reason, detail, slot), **found_in)
         return None
 
     def _dissent(self, asked: Judge) -> dict[int, Judgement]:

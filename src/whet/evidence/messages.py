@@ -140,9 +140,10 @@ class Hello(Answer, frozen=True, kw_only=True, tag=True):
 
 
 class Done(Answer, frozen=True, kw_only=True, tag=True):
-    """It is done, and there is nothing to tell but perhaps how long it took."""
+    """It is done, and there is nothing to tell but perhaps how long it took, or which clocks a variant replaced."""
 
     spent_ns: int = 0
+    patched: list[str] = []
 
 
 class Failed(Answer, frozen=True, kw_only=True, tag=True):

@@ -82,7 +82,7 @@ def _load_point(ref: str, point: EntryPoint) -> Loaded:
 
 
 def import_file(path: Path, source: bytes | None = None) -> ModuleType:
-    """Runs a user's file as a module. Its folder comes last on the path: nothing in it can pass for an installed one."""
+    """Runs a user's file as a module. Its folder comes last on the path: nothing in it passes for an installed one."""
     source = path.read_bytes() if source is None else source
     name = f"whet_engine_{hashlib.sha256(str(path).encode()).hexdigest()[:12]}"
     spec = spec_from_file_location(name, path)

@@ -28,6 +28,11 @@ from whet.protocol import Case, Clock, Engine, Variant
 
 # A call that takes longer needs no warming up.
 WARM_UP_LIMIT_NS = 100_000_000
+# Threads that run after a call has returned get this much processor time to come to rest.
+SPIN_PATIENCE_NS = 400_000_000
+STARVED_PATIENCE_S = 20.0
+REST_STEP_S = 0.002
+REST_SHARE = 0.05
 
 
 @dataclass(frozen=True)
@@ -57,6 +62,8 @@ class Stand:
     threads: int = 1
     regions_ns: dict[str, list[int]] = field(default_factory=dict)
     calls: int = 0
+    # Turns of the present process.
+    turns: int = 0
     full_checks: int = 0
     agreements: int = 0
 
@@ -145,7 +152,7 @@ class Rig:
         started = []
         for name in arms:
             stand = self.stands[name]
-            stand.worker = Worker("bench")
+            stand.worker, stand.turns = Worker("bench"), 0
             started.append(stand)
         steps = (self._greet, self._load, self._set_up, *([self._seal] if sealed else []), self._rest)
         for step in steps:
@@ -208,7 +215,7 @@ class Rig:
         if worker is None:
             return Red("died", "the process is gone")
         try:
-            if red := self._warm_up(worker, call=self.plan.regime == "warm" and not self.long_calls):
+            if red := self._warm_up(stand, worker):
                 return red
             self.officials.reveal(stand.arm)
             if self.plan.regime == "cold":
@@ -261,15 +268,36 @@ class Rig:
             waits=claim.waits,
         )
 
-    def _warm_up(self, worker: Worker, *, call: bool) -> Red | None:
-        worker.post(messages.WarmUp(call=call))
+    def _warm_up(self, stand: Stand, worker: Worker) -> Red | None:
+        worker.post(messages.WarmUp(call=self.plan.regime == "warm" and not self.long_calls))
         self.host.thaw(worker.pid)
         answer = worker.answer(self.plan.call_limit_s)
+        stand.turns += 1
+        # Once it has run: does it come to rest? Later it would only be asked again.
+        restless = stand.turns == 2 and not self._comes_to_rest(worker.pid)
         self.host.freeze(worker.pid)
         if isinstance(answer, messages.Raised):
             return Red("raised", answer.text)
-        worker.must_be(Done, answer)
+        done: Done = worker.must_be(Done, answer)
+        if done.patched:
+            return Red("its clock and ours disagree", f"time.{done.patched[0]} was replaced in its process")
+        if restless:
+            return Red("worked outside its clock", "its threads go on after run() has returned")
         return None
+
+    def _comes_to_rest(self, pid: int) -> bool:
+        """Whether all its threads sleep soon. Pools may spin for a while; what counts is the time they really ran."""
+        began, deadline = self.host.usage(pid).cpu_ns, time.monotonic() + STARVED_PATIENCE_S
+        last_ns = began
+        while time.monotonic() < deadline:
+            time.sleep(REST_STEP_S)
+            ran_ns = self.host.usage(pid).cpu_ns
+            if ran_ns - last_ns < REST_SHARE * REST_STEP_S * 1e9:
+                return True
+            if ran_ns - began > SPIN_PATIENCE_NS:
+                return False
+            last_ns = ran_ns
+        return False
 
     def _judge(self, results: dict[str, Reading | Red], *, full: bool) -> None:
         """Replaces the readings that the judge does not confirm, and signs the others."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -58,7 +59,7 @@ class Candidate:
                 f"{path.name} has no candidate {name!r}",
                 cure=f"define {name}(inputs, outputs), or a class {name} with run(self, inputs, outputs)",
             )
-        self._made = found if inspect.isclass(found) else None
+        self._made: Callable[..., Any] | None = found if inspect.isclass(found) else None
         if self._made is None:
             call = found
 

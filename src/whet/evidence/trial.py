@@ -31,8 +31,12 @@ FEWER_THAN_TWO = "fewer than two variants passed the gate"
 class Source(Protocol):
     """Where turns come from: the gate's rig, or a script."""
 
-    oracle_ns: int
     cores: list[int]
+
+    @property
+    def oracle_ns(self) -> int:
+        """What asking the oracle about a whole round cost the last time."""
+        ...
 
     def block(self, number: int, arms: Sequence[str]) -> dict[str, Red]:
         """Fresh processes for all arms; those that failed to start. `arms[0]` is the baseline; CONTROL repeats it."""

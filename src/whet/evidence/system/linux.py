@@ -141,8 +141,8 @@ def _namespaces(granted: Granted) -> int:
 
 def _pass_on(pid: int) -> None:
     """Ends as the child ends. Never returns."""
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, signal.SIG_IGN)
+    for ignored in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(ignored, signal.SIG_IGN)
     # The channel belongs to the child alone: its end must be seen as the end.
     os.closerange(3, 1024)
     _, status = os.waitpid(pid, 0)
