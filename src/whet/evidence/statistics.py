@@ -160,8 +160,10 @@ def block_values(top: Array, bottom: Array, blocks: Array, judge: Judge) -> Arra
     step = group(judge, rounds)
     # A last group that is not full joins the one before it.
     edges = [*starts[::step][: max(1, len(starts) // step)], len(blocks)]
+    if len(set(np.diff(edges))) == 1:
+        return _values(top.reshape(len(edges) - 1, -1), bottom.reshape(len(edges) - 1, -1), judge)
     spans = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
-    return np.asarray([_value(top[span], bottom[span], judge) for span in spans])
+    return np.asarray([float(_values(top[span], bottom[span], judge)) for span in spans])
 
 
 def group(judge: Judge, rounds: float) -> int:
@@ -174,12 +176,17 @@ def rounds_per_value(judge: str) -> int:
     return next((round(1 / (1 - quantile)) for name, quantile in QUANTILES.items() if name == judge), 1)
 
 
-def _value(top: Array, bottom: Array, judge: Judge) -> float:
+def _values(top: Array, bottom: Array, judge: Judge) -> Array:
+    """Along the last axis."""
+    found: Array
     if judge == "median":
-        return float(np.median(np.log(top / bottom)))
-    if judge == "mean":
-        return math.log(float(np.mean(top)) / float(np.mean(bottom)))
-    return math.log(float(np.quantile(top, QUANTILES[judge])) / float(np.quantile(bottom, QUANTILES[judge])))
+        found = np.median(np.log(top / bottom), axis=-1)
+    elif judge == "mean":
+        found = np.log(np.mean(top, axis=-1) / np.mean(bottom, axis=-1))
+    else:
+        quantile = QUANTILES[judge]
+        found = np.log(np.quantile(top, quantile, axis=-1) / np.quantile(bottom, quantile, axis=-1))
+    return found
 
 
 def ratios(candidate: Times, baseline: Times) -> dict[str, float]:

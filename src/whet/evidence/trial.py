@@ -238,6 +238,9 @@ class Trial:
         if len(self.variants) == 1:
             return self._alone_is_tight(share)
         found = self._result.intervals
+        if self._result.control_interval is None:
+            # A new baseline has no control of five blocks yet, and nothing is decided early without one.
+            return False
         floor = statistics.control_floor(self._result.control_interval, self.effect)
         said = [statistics.outcome(found.get(name), self.effect, floor) for name in self._ranked()[1:]]
         return bool(said) and Outcome.UNDECIDED not in said

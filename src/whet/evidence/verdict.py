@@ -76,6 +76,8 @@ def judge(
             reasons += [_other_says(by, one) for by, one in against.items()]
         if floor > effect and control is not None and not notes:
             reasons.append(_control_limits(control, baseline))
+        elif control is None:
+            reasons.append(f"{baseline} has no control of {LEAST_BLOCKS} blocks: its noise floor is not known")
     return Verdict(
         candidate=candidate,
         baseline=baseline,
