@@ -1,4 +1,4 @@
-"""How fine a clock ticks, and how many calls one repeat needs so that the tick does not matter."""
+"""How fine a clock ticks, and how many calls one turn needs so that the tick does not matter."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 QUANTUM_SHARE = 0.01
-# Long enough that starting and stopping the clock, and one interrupt, are small beside the repeat.
-TARGET_NS = 300_000
+# Long enough that thawing and freezing a process, about 0.1 ms, and one interrupt are small beside the turn.
+TARGET_NS = 3_000_000
+# What the slowest variant's turn may take so that the fastest one's is long enough.
+SLOWEST_TURN_NS = 100_000_000
+LONGEST_TURN_NS = 2_000_000_000
 # What making inputs and asking the oracle may cost per round merely to reach the target.
 ROUND_COST_NS = 60_000_000
 MAX_CALLS = 512
@@ -30,21 +33,27 @@ def quantum_ns(clock: Callable[[], int] = time.monotonic_ns, ticks: int = 64, li
 
 
 @dataclass(frozen=True)
-class Batches:
-    """Calls per repeat by variant; `coarse` are those that stay below a hundred ticks all the same."""
+class Batch:
+    """Calls per turn, the same for all variants; `coarse` are those that stay below a hundred ticks all the same."""
 
-    calls: dict[str, int]
+    calls: int
     coarse: tuple[str, ...]
 
 
-def batches(call_ns: Mapping[str, float], tick_ns: int, slot_cost_ns: float, room: int) -> Batches:
-    """Each call of a batch has inputs of its own, so memory (`room` slots) and their cost bound the batch."""
-    calls, coarse = {}, []
-    for name, one_ns in call_ns.items():
-        needed = math.ceil(tick_ns / QUANTUM_SHARE / max(one_ns, 1.0))
-        wanted = max(needed, math.ceil(TARGET_NS / max(one_ns, 1.0)))
-        affordable = max(needed, int(ROUND_COST_NS / max(slot_cost_ns, 1.0)), 1)
-        calls[name] = max(1, min(wanted, affordable, room, MAX_CALLS))
-        if calls[name] < needed:
-            coarse.append(name)
-    return Batches(calls, tuple(coarse))
+def batch(call_ns: Mapping[str, float], tick_ns: int, slot_cost_ns: float, room: int) -> Batch:
+    """One number for all: the first call of a turn is the coldest, so more calls per turn would look faster.
+
+    The fastest variant's turn should reach the target. Each call has inputs of its own, so memory (`room` slots) and
+    their cost bound the batch, and so does the slowest variant's turn.
+    """
+    if not call_ns:
+        return Batch(1, ())
+    fastest, slowest = (max(1.0, pick(call_ns.values())) for pick in (min, max))
+    needed = math.ceil(tick_ns / QUANTUM_SHARE / fastest)
+    wanted = max(needed, math.ceil(TARGET_NS / fastest))
+    affordable = max(needed, int(ROUND_COST_NS / max(slot_cost_ns, 1.0)))
+    # For the tick alone the slowest may take longer: without it there would be no verdict.
+    patience = max(int(SLOWEST_TURN_NS / slowest), min(needed, int(LONGEST_TURN_NS / slowest)))
+    calls = max(1, min(wanted, affordable, patience, room, MAX_CALLS))
+    coarse = tuple(name for name, one_ns in call_ns.items() if calls * one_ns < tick_ns / QUANTUM_SHARE)
+    return Batch(calls, coarse)

@@ -21,8 +21,10 @@ from whet.evidence.statistics import (
 if TYPE_CHECKING:
     from whet.evidence.trial import Result
 
-__all__ = ["CONFIDENCE", "EFFECT", "Interval", "judge", "of_trial", "outcome", "refused"]
+__all__ = ["AGAINST", "CONFIDENCE", "EFFECT", "Interval", "judge", "of_trial", "outcome", "refused"]
 
+# How a reason begins that says the opposite of its verdict; the headline repeats those.
+AGAINST = "but its"
 SAID_OF = {"median": "typical round", "mean": "mean", "p90": "slowest tenth (p90)", "p99": "slowest hundredth (p99)"}
 
 
@@ -142,7 +144,7 @@ def _what_would_decide(found: Interval, effect: float, floor: float) -> str:
 
 def _other_says(by: str, other: Interval) -> str:
     direction = "slower" if other.ratio > 1 else "faster"
-    return f"but its {SAID_OF[by]} says {direction}: {other.ratio:.3g} times the baseline's"
+    return f"{AGAINST} {SAID_OF[by]} says {direction}: {other.ratio:.3g} times the baseline's"
 
 
 def _control_limits(control: Interval, baseline: str) -> str:
