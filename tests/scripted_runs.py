@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import statistics
 
-from whet.evidence.record import Failure, Gate, Outcome, Run, Sample, Verdict, Warning
+from whet.evidence.record import Block, Design, Failure, Gate, Outcome, Run, Sample, Verdict, Warning
 from whet.protocol import Case
 
 NAMES = (
@@ -44,13 +44,22 @@ def scripted_run(
     engine: str = "msm",
     warnings: int = 1,
     device_clock: bool = False,
+    blocks: int = 0,
+    process_sd: float = 0.0,
+    engine_sha256: str | None = None,
 ) -> Run:
-    """A complete run. `refused` numbers the red variants; `scale` multiplies every time."""
+    """A complete run. `refused` numbers the red variants; `scale` multiplies every time.
+
+    With `blocks`, the repeats are divided among so many, and processes differ by `process_sd`; without, it is a run as
+    they were before trials had blocks.
+    """
     rng = random.Random(seed)
     names = list(NAMES[:variants])
     case = Case(sizes={"n": 1024}, profile="random")
     level_ns = [4_000_000 * scale * 0.8**i for i in range(variants)]
     green = [i for i in range(variants) if i not in refused]
+    luck = [[rng.gauss(0, process_sd) if process_sd else 0.0 for _ in range(variants)] for _ in range(max(1, blocks))]
+    per_block = max(1, repeats // max(1, blocks))
     samples = [
         Sample(
             variant=names[i],
@@ -58,7 +67,14 @@ def scripted_run(
             order=order,
             seed=rng.getrandbits(64),
             calls=1,
-            wall_ns=(wall := int(level_ns[i] * (1 + abs(rng.gauss(0, 0.01)) + (0.2 if rng.random() < 0.03 else 0)))),
+            wall_ns=(
+                wall := int(
+                    level_ns[i]
+                    * (1 + luck[min(number // per_block, len(luck) - 1)][i])
+                    * (1 + abs(rng.gauss(0, 0.01)) + (0.2 if rng.random() < 0.03 else 0))
+                )
+            ),
+            block=number // per_block if blocks else 0,
             cpu_ns=int(wall * 0.99),
             device_ns=wall // 2 if device_clock else None,
             check="full" if number % 5 == 0 else "digest",
@@ -82,7 +98,7 @@ def scripted_run(
         created=f"2026-03-{1 + seed % 28:02d}T12:{seed % 60:02d}:00+00:00",
         engine=engine,
         engine_ref=f"whet.{engine}",
-        engine_sha256=f"{rng.getrandbits(256):064x}",
+        engine_sha256=engine_sha256 or f"{rng.getrandbits(256):064x}",
         command=f"whet ab {engine} {' '.join(names)} --n 2^10 --seed {seed}",
         case=case,
         device="cpu",
@@ -103,6 +119,11 @@ def scripted_run(
         environment=ENVIRONMENT,
         stopped="interval narrow enough",
         elapsed_s=12.5,
+        design=Design(
+            candidates=variants - 1, blocks=[Block(number=n, cores=[n % 2], rounds=per_block) for n in range(blocks)]
+        )
+        if blocks
+        else None,
     )
 
 

@@ -18,7 +18,7 @@ from whet.evidence.record import CONTROL, EMPTY
 BASE_NS = 1_000_000.0
 EMPTY_NS = 2_000.0
 START_NS = 400_000_000
-LONGEST_LIFE = 64
+LONGEST_LIFE = 16
 
 Array = np.ndarray
 Process = Callable[[np.random.Generator, int], Array]
@@ -145,9 +145,7 @@ class Scripted:
         self._age = 0
         return {arm: red for arm in arms if (red := self.start_reds.get((arm, number)))}
 
-    def round(
-        self, label: Sequence[str | int], order: Sequence[str], *, full: bool = True
-    ) -> dict[str, Reading | Red]:
+    def round(self, label: Sequence[str | int], order: Sequence[str], *, full: bool = True) -> dict[str, Reading | Red]:
         if self.interrupt_at == tuple(label):
             raise KeyboardInterrupt
         self.labels.append(tuple(label))

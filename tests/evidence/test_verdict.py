@@ -1,137 +1,116 @@
-"""The verdict on scripted clocks: seldom a false one, and how small a slowdown it finds."""
+"""The verdict in words: what decides, what would, what the control forbids, what other statistics say."""
 
 from __future__ import annotations
-
-from collections import Counter
-from dataclasses import replace
 
 import numpy as np
 import pytest
 from scripted_clock import MODELS, Scripted
 
+from whet.evidence import statistics
+from whet.evidence.budgets import BUDGETS
 from whet.evidence.record import Outcome
-from whet.evidence.trial import BUDGETS, Budget, Trial
-from whet.evidence.verdict import FEW_ROUNDS, Interval, interval, judge, outcome, rounds_needed
+from whet.evidence.statistics import Interval, Times
+from whet.evidence.trial import Trial
+from whet.evidence.verdict import judge, of_trial, refused
 
-PAIR = {"plain": 1, "other": 1}
-
-
-# The quick budget with fewer rounds at most: false verdicts come from few rounds, and the test has to end.
-SHORT = replace(BUDGETS["quick"], most_rounds=70)
+CALM = Interval(1.0, 0.995, 1.005, 20, 160)
 
 
-def compare(model: str, factor: float, seed: int, budget: Budget = SHORT) -> Interval:
-    source = Scripted({"plain": 1.0, "other": factor}, MODELS[model], seed)
-    return Trial(source, ["plain", "other"], "plain", PAIR, budget, seed).run().intervals["other"]
+def verdict(found, **more):
+    return judge("b", "a", found, effect=0.02, clock="wall", **{"control": CALM, **more})
 
 
-def decide(model: str, factor: float, seed: int, budget: Budget = SHORT) -> Outcome:
-    return outcome(compare(model, factor, seed, budget), 0.02)
-
-
-@pytest.mark.parametrize("model", MODELS)
-def test_self_comparison_is_seldom_decided_wrongly(model, capsys, tried):
-    """1,050 self-comparisons over all models; at most 1 % of them FASTER or SLOWER."""
-    trials, said, naive = 150, Counter(), 0
-    for seed in range(trials):
-        found = compare(model, 1.0, seed)
-        said[outcome(found, 0.02)] += 1
-        naive += abs(found.of_medians - 1) > 0.02
-    with capsys.disabled():
-        counts = ", ".join(f"{number} {name}" for name, number in sorted(said.items()))
-        print(f"\n{model}: {counts}; the medians alone would have been wrong {naive} times")
-    assert said[Outcome.FASTER] + said[Outcome.SLOWER] <= trials / 100
-    # The noise is worth the name: without an interval these would be false verdicts by the dozen.
-    assert naive >= trials / 10 or model not in ("bimodal", "phases", "lognormal")
-    tried("self-comparisons on scripted noise", trials)
-
-
-def test_noise_that_can_be_averaged_out_ends_in_same():
-    assert [decide("gaussian", 1.0, seed, BUDGETS["default"]) for seed in range(2)] == [Outcome.SAME] * 2
-
-
-@pytest.mark.parametrize("model", ["gaussian", "spikes", "drift", "phases"])
-def test_smallest_slowdown_found_in_95_percent(model, capsys, tried):
-    """The published power: the smallest of these slowdowns that is SLOWER in 95 % of 40 trials."""
-    trials, found = 40, None
-    for slowdown in (0.03, 0.04, 0.06, 0.08, 0.12):
-        hits = sum(decide(model, 1 + slowdown, seed) is Outcome.SLOWER for seed in range(trials))
-        if hits >= 0.95 * trials:
-            found = slowdown
-            break
-    with capsys.disabled():
-        print(f"\nsmallest slowdown found in 95 % of quick trials under {model} noise: {found:.0%}")
-    assert found is not None and found <= 0.08
-    tried("slowdowns found on scripted noise", trials)
-
-
-@pytest.mark.parametrize("factor, said", [(0.5, Outcome.FASTER), (2.0, Outcome.SLOWER)])
-@pytest.mark.parametrize("model", MODELS)
-def test_a_factor_of_two_is_always_found(model, factor, said):
-    assert {decide(model, factor, seed) for seed in range(2)} == {said}
-
-
-def test_interval_is_that_of_paired_rounds():
-    """A disturbance that hits both sides of a round must not widen the interval of their ratio by its own size."""
-    rng = np.random.default_rng(1)
-    common = rng.lognormal(0, 0.5, 101)
-    paired = interval(common * 0.8, common, 1)
-    unpaired = interval(rng.permutation(common) * 0.8, common, 1)
-    assert paired.ratio == pytest.approx(0.8) and paired.half_width < 1e-9 < unpaired.half_width
-
-
-def test_a_variant_that_is_more_often_in_its_slow_mode_is_not_the_same():
-    """Four rounds in ten it meets the baseline in the other mode; the typical round does not show it."""
-    rng = np.random.default_rng(3)
-    baseline, candidate = (np.where(rng.random(400) < share, 1.3, 1.0) for share in (0.4, 0.6))
-    found = interval(candidate, baseline, 1)
-    assert found.low >= 0.98 and found.high <= 1.02 and found.of_medians == 1.3
-    verdict = judge("b", "a", found, effect=0.02, clock="wall")
-    assert verdict.outcome is Outcome.UNDECIDED and "several modes" in verdict.reasons[-1]
-
-
-def test_interval_does_not_depend_on_numpy_order_or_scale():
-    rng = np.random.default_rng(2)
-    one, two = rng.lognormal(0, 0.1, 40), rng.lognormal(0, 0.1, 40)
-    first, scaled = interval(one, two, 5), interval(one * 1e6, two * 1e6, 5)
-    assert (first.low, first.high) == pytest.approx((scaled.low, scaled.high))
-    assert first.low < first.ratio < first.high
-    assert interval(one, two, 5) == first != interval(one, two, 6)
-
-
-def test_few_rounds_are_bounded_by_their_extremes():
-    few = interval(np.array([1.0, 2.0, 3.0]), np.array([2.0, 2.0, 4.0]), 1)
-    assert (few.low, few.high, few.rounds) == (0.25, 1.5, 3) and few.rounds < FEW_ROUNDS
-    assert outcome(Interval(0.1, 0.1, 0.1, 4), 0.02) is Outcome.UNDECIDED
-    assert outcome(Interval(0.1, 0.1, 0.1, 5), 0.02) is Outcome.FASTER
+def test_a_trial_becomes_a_verdict():
+    source = Scripted({"a": 1.0, "b": 0.5}, MODELS["real"], 1)
+    result = Trial(source, ["a", "b"], "a", BUDGETS["quick"], 1).run()
+    said = of_trial(result, "b", effect=0.02, clock="wall")
+    assert said.outcome is Outcome.FASTER and (said.candidate, said.baseline) == ("b", "a")
+    assert said.low < said.ratio < said.high < 0.98 and said.judged_by == "median" and said.confidence == 0.99
+    assert {"median", "mean"} <= set(said.ratios) and said.ratios["median"] == pytest.approx(said.ratio)
+    assert "over 5 blocks lies below 0.9" in said.reasons[0]
 
 
 @pytest.mark.parametrize(
-    "low, high, said",
+    ("found", "expected", "words"),
     [
-        (0.90, 0.979, Outcome.FASTER),
-        (0.90, 0.981, Outcome.UNDECIDED),
-        (0.98, 1.02, Outcome.SAME),
-        (0.979, 1.01, Outcome.UNDECIDED),
-        (1.019, 1.2, Outcome.UNDECIDED),
-        (1.021, 1.2, Outcome.SLOWER),
-        (0.5, 2.0, Outcome.UNDECIDED),
+        (Interval(0.9, 0.88, 0.92, 9, 72), Outcome.FASTER, "lies below 0.98"),
+        (Interval(1.1, 1.08, 1.12, 9, 72), Outcome.SLOWER, "lies above 1.02"),
+        (Interval(1.0, 0.99, 1.01, 9, 72), Outcome.SAME, "lies within 0.98 to 1.02"),
+        (Interval(1.0, 0.97, 1.03, 9, 72), Outcome.UNDECIDED, "crosses 0.98 and 1.02"),
     ],
 )
-def test_thresholds(low, high, said):
-    assert outcome(Interval((low + high) / 2, low, high, 30), 0.02) is said
+def test_the_first_reason_says_where_the_interval_lies(found, expected, words):
+    said = verdict(found)
+    assert said.outcome is expected and words in said.reasons[0] and "99 % interval" in said.reasons[0]
 
 
 def test_undecided_says_what_would_decide():
-    wide = Interval(1.0, 0.96, 1.04, 20)
-    assert rounds_needed(wide, 0.02) == 80
-    verdict = judge("b", "a", wide, effect=0.02, clock="wall")
-    assert verdict.outcome is Outcome.UNDECIDED and "60 more rounds" in verdict.reasons[-1]
-    on_edge = judge("b", "a", Interval(0.98, 0.95, 1.0, 20), effect=0.02, clock="wall")
-    assert "--effect" in on_edge.reasons[-1]
+    assert "more blocks would decide" in verdict(Interval(1.0, 0.96, 1.04, 20, 160)).reasons[-1]
+    assert "--effect" in verdict(Interval(0.98, 0.95, 1.0, 20, 160)).reasons[-1]
+    assert "5" in verdict(None).reasons[0] and "--seconds" in verdict(None).reasons[0]
+    few = verdict(None, judged_by="p99")
+    assert "500" in few.reasons[0] and "--judge median" in few.reasons[0]
+
+
+def test_a_control_that_differs_forbids_what_is_closer_to_1():
+    far = Interval(1.05, 1.03, 1.07, 20, 160)
+    said = verdict(Interval(1.04, 1.03, 1.05, 20, 160), control=far)
+    assert said.outcome is Outcome.UNDECIDED and "the control, a against itself, came out at 1.050" in said.reasons[-1]
+    assert "would be decided" in said.reasons[1]
+    beyond = verdict(Interval(1.2, 1.15, 1.25, 20, 160), control=far)
+    assert beyond.outcome is Outcome.SLOWER and "lies above 1.05" in beyond.reasons[0]
+    assert "control" in beyond.reasons[-1]
+    same = verdict(Interval(1.0, 0.99, 1.01, 20, 160), control=far)
+    assert same.outcome is Outcome.UNDECIDED
+    near = verdict(Interval(1.04, 1.03, 1.05, 20, 160), control=Interval(1.01, 0.95, 1.07, 20, 160))
+    assert near.outcome is Outcome.SLOWER and len(near.reasons) == 1
+
+
+def test_a_missing_control_is_said():
+    assert "noise floor is not known" in verdict(Interval(0.5, 0.4, 0.6, 9, 72), control=None).reasons[-1]
+
+
+def mixed(rng, share, fast, slow, *, blocks=20, rounds=8):
+    """Times of an arm that is slow in some of its rounds."""
+    rows = np.where(rng.random((blocks, rounds)) < share, slow, fast) * rng.lognormal(0, 0.005, (blocks, rounds))
+    return Times(rows.ravel(), np.arange(rows.size), np.repeat(np.arange(blocks), rounds))
+
+
+def told(candidate, baseline):
+    by = {name: statistics.interval(candidate, baseline, judge=name) for name in ("mean", "p90", "p99")}
+    others = {name: one for name, one in by.items() if one}
+    return verdict(statistics.interval(candidate, baseline), others=others)
+
+
+def test_a_faster_median_with_a_slower_mean_says_so():
+    """0.93 times in 70 % of rounds and three times in the others: the mean is 1.55 times the baseline's."""
+    rng = np.random.default_rng(8)
+    said = told(mixed(rng, 0.3, 0.93, 3.0, rounds=31), mixed(rng, 0, 1.0, 1.0, rounds=31))
+    assert said.outcome is Outcome.FASTER
+    assert any("its mean says slower: 1.5" in reason for reason in said.reasons)
+    assert any("p99" in reason for reason in said.reasons)
+
+
+def test_a_variant_that_is_more_often_in_its_slow_mode_is_not_the_same():
+    rng = np.random.default_rng(3)
+    baseline, candidate = mixed(rng, 0.01, 1.0, 1.8, blocks=60), mixed(rng, 0.1, 1.0, 1.8, blocks=60)
+    assert statistics.outcome(statistics.interval(candidate, baseline), 0.02) is Outcome.SAME
+    said = told(candidate, baseline)
+    assert said.outcome is Outcome.UNDECIDED and "mean says slower" in said.reasons[1]
+
+
+def test_equal_tails_are_not_mentioned():
+    rng = np.random.default_rng(5)
+    quiet = [told(mixed(rng, 0.1, 0.9, 1.8), mixed(rng, 0.1, 1.0, 2.0)) for _ in range(20)]
+    assert all(one.outcome is Outcome.FASTER and len(one.reasons) == 1 for one in quiet)
 
 
 def test_a_note_forces_undecided():
-    verdict = judge("b", "a", Interval(0.5, 0.5, 0.5, 50), effect=0.02, clock="wall", notes=["clock too coarse"])
-    assert verdict.outcome is Outcome.UNDECIDED and verdict.reasons[0] == "clock too coarse"
-    assert judge("b", "a", None, effect=0.02, clock="wall").outcome is Outcome.UNDECIDED
+    said = verdict(Interval(0.5, 0.5, 0.5, 50, 400), notes=["clock too coarse"])
+    assert said.outcome is Outcome.UNDECIDED and said.reasons[0] == "clock too coarse"
+    assert verdict(None, notes=["clock too coarse"]).reasons == ["clock too coarse"]
+
+
+def test_refused_has_a_reason_and_no_number():
+    said = refused("b", "a", "wrong output: x", effect=0.02, clock="wall")
+    assert said.outcome is Outcome.REFUSED and said.ratio is None and said.reasons == ["wrong output: x"]

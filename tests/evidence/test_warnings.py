@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whet.evidence import warnings
-from whet.evidence.record import Sample
+from whet.evidence.record import Control, Outcome, Sample
 from whet.evidence.warnings import Kind
 
 RNG = np.random.default_rng(1)
@@ -17,21 +17,26 @@ def sample(cpu_share):
     return Sample(variant="a", round=0, order=0, seed=0, calls=1, wall_ns=10**6, cpu_ns=int(cpu_share * 10**6))
 
 
+def control(outcome):
+    return Control(outcome=outcome, ratio=1.06, low=1.03, high=1.09)
+
+
 IDLE = {"load": {"1min": 0.1}, "cpu": {"usable_cores": 8}, "power": {"source": "mains"}}
 QUIET = {
     Kind.NOISY: lambda: warnings.noisy(CALM),
-    Kind.TOO_SHORT: lambda: warnings.too_short({"a": 5e6}, {"a": 1}, 100),
+    Kind.TOO_SHORT: lambda: warnings.too_short({"a": 5e6}, 1, 100),
     Kind.FIRST_REPEATS_SLOW: lambda: warnings.first_repeats_slow({"a": CALM["a"][:2]}, CALM),
     Kind.BACKGROUND_LOAD: lambda: warnings.background_load([sample(0.99)] * 9, IDLE),
     Kind.THROTTLING: lambda: warnings.throttling(CALM),
     Kind.POWER_SOURCE: lambda: warnings.power_source(IDLE),
     Kind.DIFFERENT_ENVIRONMENT: lambda: warnings.different_environment([]),
     Kind.SOFTWARE_ADAPTER: lambda: warnings.software_adapter({"adapter": {"device": "GeForce", "type": "DiscreteGPU"}}),
+    Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.UNDECIDED)),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock(CALM, [], 100),
 }
 LOUD = {
     Kind.NOISY: lambda: warnings.noisy({"a": 1e6 * RNG.lognormal(0, 0.3, 60)}),
-    Kind.TOO_SHORT: lambda: warnings.too_short({"a": 800.0}, {"a": 40}, 100),
+    Kind.TOO_SHORT: lambda: warnings.too_short({"a": 800.0, "b": 1e5}, 40, 100),
     Kind.FIRST_REPEATS_SLOW: lambda: warnings.first_repeats_slow({"a": np.array([9e6, 1e6])}, CALM),
     Kind.BACKGROUND_LOAD: lambda: warnings.background_load([], {**IDLE, "load": {"1min": 7.0}}),
     Kind.THROTTLING: lambda: warnings.throttling({k: v * np.linspace(1, 1.4, 60) for k, v in CALM.items()}),
@@ -40,6 +45,7 @@ LOUD = {
     Kind.SOFTWARE_ADAPTER: lambda: warnings.software_adapter(
         {"adapter": {"device": "llvmpipe (LLVM 15)", "type": "CPU"}}
     ),
+    Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.SLOWER)),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock({"a": RNG.choice([1e5, 2e5], 60)}, [], 100),
 }
 
@@ -62,6 +68,14 @@ def test_waiting_for_a_core_is_load_but_sleeping_is_not():
 def test_a_coarse_batch_is_named_once():
     (found,) = warnings.quantised_clock({"a": RNG.choice([1e5, 2e5], 60)}, ["a"], 65_536)
     assert "65,536" in found.seen
+
+
+def test_noise_is_the_width_of_the_middle_half():
+    """A few spikes are no noise; a middle half of 12 % is."""
+    spiky = np.r_[CALM["a"], [9e6] * 5]
+    assert warnings.noisy({"a": spiky}) == []
+    (found,) = warnings.noisy({"a": np.linspace(0.88e6, 1.12e6, 61)})
+    assert "12%" in found.seen
 
 
 def test_empty_environment_and_no_samples_warn_of_nothing():

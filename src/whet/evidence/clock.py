@@ -8,10 +8,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 QUANTUM_SHARE = 0.01
-# Long enough that what a turn costs by itself, and one interrupt, are small beside it.
+# Long enough that thawing and freezing a process, about 0.1 ms, and one interrupt are small beside the turn.
 TARGET_NS = 3_000_000
-# The slowest variant need not do as many calls as the fastest would like.
-LONGEST_TURN_NS = 60_000_000
+# What the slowest variant's turn may take so that the fastest one's is long enough.
+SLOWEST_TURN_NS = 100_000_000
+LONGEST_TURN_NS = 2_000_000_000
 # What making inputs and asking the oracle may cost per round merely to reach the target.
 ROUND_COST_NS = 60_000_000
 MAX_CALLS = 512
@@ -40,14 +41,19 @@ class Batch:
 
 
 def batch(call_ns: Mapping[str, float], tick_ns: int, slot_cost_ns: float, room: int) -> Batch:
-    """Enough for the fastest variant, bounded by the slowest one's turn, by memory (`room` slots) and by their cost.
+    """One number for all: the first call of a turn is the coldest, so more calls per turn would look faster.
 
-    Each call has inputs of its own. One number for all, because the first call of a turn is the coldest.
+    The fastest variant's turn should reach the target. Each call has inputs of its own, so memory (`room` slots) and
+    their cost bound the batch, and so does the slowest variant's turn.
     """
-    fastest, slowest = max(1.0, min(call_ns.values())), max(1.0, *call_ns.values())
+    if not call_ns:
+        return Batch(1, ())
+    fastest, slowest = (max(1.0, pick(call_ns.values())) for pick in (min, max))
     needed = math.ceil(tick_ns / QUANTUM_SHARE / fastest)
     wanted = max(needed, math.ceil(TARGET_NS / fastest))
-    affordable = max(needed, int(ROUND_COST_NS / max(slot_cost_ns, 1.0)), 1)
-    bearable = max(1, int(LONGEST_TURN_NS / slowest))
-    calls = max(1, min(wanted, affordable, bearable, room, MAX_CALLS))
-    return Batch(calls, tuple(name for name, one_ns in call_ns.items() if calls * one_ns < tick_ns / QUANTUM_SHARE))
+    affordable = max(needed, int(ROUND_COST_NS / max(slot_cost_ns, 1.0)))
+    # For the tick alone the slowest may take longer: without it there would be no verdict.
+    patience = max(int(SLOWEST_TURN_NS / slowest), min(needed, int(LONGEST_TURN_NS / slowest)))
+    calls = max(1, min(wanted, affordable, patience, room, MAX_CALLS))
+    coarse = tuple(name for name, one_ns in call_ns.items() if calls * one_ns < tick_ns / QUANTUM_SHARE)
+    return Batch(calls, coarse)

@@ -1,33 +1,38 @@
 """Two runs of the same engine and case, variant by variant.
 
 Within a run the variants took turns, so whatever disturbed one disturbed the others; between two runs nothing of the
-kind holds. The interval here covers the spread inside each run and nothing else, so the differences between the two
-environments come first.
+kind holds. The interval here has the spread between runs of the same code in it: measured, where such runs are stored,
+and otherwise assumed and stated. Most small changes stay UNDECIDED, because one interleaved trial tells them and two
+runs do not.
 """
 
 from __future__ import annotations
 
-import zlib
+import math
+from collections.abc import Sequence
 
 import msgspec
-import numpy as np
 
 from whet.errors import BadInput
+from whet.evidence import statistics
 from whet.evidence.environment import Difference, differences
 from whet.evidence.record import Outcome, Run, Warning
-from whet.evidence.trial import call_times
-from whet.evidence.verdict import CONFIDENCE, FEW_ROUNDS, LEAST_ROUNDS, RESAMPLES, Interval, outcome
+from whet.evidence.statistics import BETWEEN_RUNS_OF_ONE_PROCESS, CONFIDENCE, LEAST_BLOCKS, RunSpread
 from whet.evidence.warnings import different_environment
-from whet.protocol import Array
 
+INTERLEAVE = "to compare revisions, let both take turns in one trial: whet ab TASK OLD NEW.py:NAME"
 NOT_INTERLEAVED = (
-    "the two runs were not interleaved: a ratio between them holds drift of the machine as well; "
-    "only `whet ab` separates the two"
+    "the two runs were not interleaved: a ratio between them holds drift of the machine as well; " + INTERLEAVE
 )
+LEAST_ROUNDS = 5
 
 
 class Change(msgspec.Struct, frozen=True, kw_only=True):
-    """One variant, after against before. `ratio` below 1: it got faster."""
+    """One variant, after against before. `ratio` below 1: it got faster.
+
+    `spread` is the standard deviation between runs of the same code that the interval has in it, from so many
+    `repeats`; 0 repeats: it is assumed.
+    """
 
     variant: str
     outcome: Outcome
@@ -37,6 +42,8 @@ class Change(msgspec.Struct, frozen=True, kw_only=True):
     before_ns: float | None = None
     after_ns: float | None = None
     reason: str = ""
+    spread: float | None = None
+    repeats: int = 0
 
 
 class Comparison(msgspec.Struct, frozen=True, kw_only=True):
@@ -56,8 +63,8 @@ class Comparison(msgspec.Struct, frozen=True, kw_only=True):
     note: str = NOT_INTERLEAVED
 
 
-def compare(before: Run, after: Run, *, effect: float) -> Comparison:
-    """BadInput unless both runs are about the same engine and case."""
+def compare(before: Run, after: Run, *, effect: float, history: Sequence[Run] = ()) -> Comparison:
+    """BadInput unless both runs are about the same engine and case. `history`: other runs, which tell their spread."""
     for what, one, other in (
         ("engine", before.engine, after.engine),
         ("case", str(before.case), str(after.case)),
@@ -75,7 +82,10 @@ def compare(before: Run, after: Run, *, effect: float) -> Comparison:
         effect=effect,
         confidence=CONFIDENCE,
         environment=different,
-        changes=[_change(name, before, after, effect) for name in common],
+        changes=[
+            _change(name, before, after, _spread(name, before, after, history), effect=effect, comparisons=len(common))
+            for name in common
+        ],
         only_before=[name for name in before.variants if name not in common],
         only_after=[name for name in after.variants if name not in common],
         warnings=different_environment([difference.field for difference in different]),
@@ -91,35 +101,71 @@ def _clock(run: Run) -> str:
     return run.verdicts[0].clock if run.verdicts else "wall"
 
 
-def _change(name: str, before: Run, after: Run, effect: float) -> Change:
+def _change(name: str, before: Run, after: Run, spread: RunSpread, *, effect: float, comparisons: int) -> Change:
     red = [run.id for run in (before, after) for gate in run.gates if gate.variant == name and not gate.green]
     if red:
         return Change(variant=name, outcome=Outcome.REFUSED, reason=f"the gate is red in {' and '.join(red)}")
     clock = "device" if _clock(before) == _clock(after) == "device" else "wall"
-    old, new = (call_times([s for s in run.samples if s.variant == name], clock) for run in (before, after))
-    if min(len(old), len(new)) < LEAST_ROUNDS:
-        reason = f"{len(old)} and {len(new)} repeats are too few for an interval"
+    old, new = (statistics.times([s for s in run.samples if s.variant == name], clock) for run in (before, after))
+    values = statistics.run_value(old), statistics.run_value(new)
+    if values[0] is None or values[1] is None or min(len(old.ns), len(new.ns)) < LEAST_ROUNDS:
+        reason = f"{len(old.ns)} and {len(new.ns)} repeats are too few for an interval"
         return Change(variant=name, outcome=Outcome.UNDECIDED, reason=reason)
-    found = _interval(new, old, seed=zlib.crc32(f"{before.id} {after.id} {name}".encode()))
-    before_ns, after_ns = float(np.median(old)), float(np.median(new))
+    found = statistics.between_runs(values[0], values[1], spread, comparisons=comparisons)
+    floor = max(_control_distance(run, effect) for run in (before, after))
+    said = statistics.outcome(found, effect, floor)
     return Change(
         variant=name,
-        outcome=outcome(found, effect),
+        outcome=said,
         ratio=found.ratio,
         low=found.low,
         high=found.high,
-        before_ns=before_ns,
-        after_ns=after_ns,
+        before_ns=math.exp(values[0].log_ns),
+        after_ns=math.exp(values[1].log_ns),
+        reason=_why(said, spread, floor if floor > effect else 0.0),
+        spread=spread.sd,
+        repeats=spread.degrees,
     )
 
 
-def _interval(new: Array, old: Array, seed: int) -> Interval:
-    """Bootstrap of the ratio of medians; each run is resampled on its own, since no repeat belongs to another."""
-    ratio, repeats = float(np.median(new) / np.median(old)), min(len(new), len(old))
-    if repeats < FEW_ROUNDS:
-        return Interval(ratio, float(new.min() / old.max()), float(new.max() / old.min()), repeats)
-    rng = np.random.default_rng(seed)
-    medians = [np.median(rng.choice(side, (RESAMPLES, len(side))), axis=1) for side in (new, old)]
-    tail = (1 - CONFIDENCE) / 2
-    low, high = np.quantile(medians[0] / medians[1], [tail, 1 - tail])
-    return Interval(ratio, float(low), float(high), repeats)
+def _spread(name: str, before: Run, after: Run, history: Sequence[Run]) -> RunSpread:
+    """What runs of the same code on the same machine differ by, as far as `history` repeats them."""
+    groups: dict[str, list[float]] = {}
+    for run in {run.id: run for run in history}.values():
+        if run.id in (before.id, after.id) or not _alike(run, after) or not _has_blocks(run):
+            continue
+        if any(gate.variant == name and gate.green for gate in run.gates):
+            own = statistics.times([s for s in run.samples if s.variant == name], _clock(run))
+            if (value := statistics.run_value(own)) is not None:
+                groups.setdefault(run.engine_sha256, []).append(value.log_ns)
+    if not (_has_blocks(before) and _has_blocks(after)):
+        return RunSpread(BETWEEN_RUNS_OF_ONE_PROCESS)
+    return statistics.run_spread(list(groups.values()))
+
+
+def _alike(one: Run, other: Run) -> bool:
+    def what(run: Run) -> tuple[object, ...]:
+        model = (run.environment.get("cpu") or {}).get("model")
+        return run.engine, str(run.case), run.device, _clock(run), model
+
+    return what(one) == what(other)
+
+
+def _has_blocks(run: Run) -> bool:
+    return run.design is not None and len(run.design.blocks) >= LEAST_BLOCKS
+
+
+def _control_distance(run: Run, effect: float) -> float:
+    control = run.control
+    if control is None:
+        return 0.0
+    found = statistics.Interval(control.ratio, control.low, control.high, LEAST_BLOCKS, LEAST_BLOCKS)
+    return statistics.control_floor(found, effect)
+
+
+def _why(said: Outcome, spread: RunSpread, floor: float) -> str:
+    source = f"{spread.degrees} repeats" if spread.degrees else "assumed: too few repeated runs of this code are stored"
+    words = f"runs of the same code differ by {spread.sd:.1%} ({source})"
+    if floor:
+        words += f"; a baseline differs from itself by {floor:.1%} inside its run"
+    return f"{words}; {INTERLEAVE}" if said is Outcome.UNDECIDED else words

@@ -5,6 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from whet.evidence.record import Outcome, Run
+from whet.evidence.verdict import AGAINST
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,6 +76,7 @@ def _faster(run: Run, aside: str) -> Headline:
         text = f"Ship {best.candidate}: faster than {run.baseline}"
     if rivals:
         parts.append(f"Not told apart from it: {', '.join(rivals)}.")
+    parts += [_sentence(reason) for reason in best.reasons if reason.startswith(AGAINST)]
     if aside:
         parts.append(aside)
     return Headline(outcome=Outcome.FASTER, ship=best.candidate, text=text, detail=" ".join(parts))

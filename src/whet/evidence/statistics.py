@@ -39,6 +39,12 @@ FIRST_LOOK = 0.1
 LATER_LOOKS = 0.3
 # A point estimate this many standard errors beyond the effect is worth a word beside the verdict.
 WORTH_A_WORD = 2.0
+# What runs of one thing differ by where nobody has repeated them: one standard deviation. The second is for runs
+# without blocks, whose processes kept for life the core that the scheduler gave them.
+BETWEEN_RUNS = 0.05
+BETWEEN_RUNS_OF_ONE_PROCESS = 0.2
+# Repeated runs tell the spread from this many degrees of freedom on; below, their t is wider than the assumption.
+LEAST_REPEATS = 5
 
 
 @dataclass(frozen=True)
@@ -113,14 +119,20 @@ def interval(
     confidence: float = CONFIDENCE,
     share: float = 1.0,
     comparisons: int = 1,
+    least_error: float = 0.0,
 ) -> Interval | None:
-    """None where there are too few blocks. `share` is this look's part of the allowed error."""
+    """None where there are too few blocks. `share` is this look's part of the allowed error.
+
+    `least_error` is the standard error of the control: a handful of candidate's processes that happen to be in one mode
+    must not look more certain than the baseline against itself.
+    """
     top, bottom, blocks = paired(candidate, baseline)
     values = block_values(top, bottom, blocks, judge)
     if len(values) < LEAST_BLOCKS:
         return None
     allowed = (1 - confidence) * share / max(1, comparisons)
     centre, error = float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values))
+    error = max(error, least_error)
     reach = t_quantile(1 - allowed / 2, len(values) - 1) * error
     return Interval(
         math.exp(centre),
@@ -160,8 +172,10 @@ def block_values(top: Array, bottom: Array, blocks: Array, judge: Judge) -> Arra
     step = group(judge, rounds)
     # A last group that is not full joins the one before it.
     edges = [*starts[::step][: max(1, len(starts) // step)], len(blocks)]
+    if len(set(np.diff(edges))) == 1:
+        return _values(top.reshape(len(edges) - 1, -1), bottom.reshape(len(edges) - 1, -1), judge)
     spans = [slice(begin, end) for begin, end in itertools.pairwise(edges)]
-    return np.asarray([_value(top[span], bottom[span], judge) for span in spans])
+    return np.asarray([float(_values(top[span], bottom[span], judge)) for span in spans])
 
 
 def group(judge: Judge, rounds: float) -> int:
@@ -174,12 +188,17 @@ def rounds_per_value(judge: str) -> int:
     return next((round(1 / (1 - quantile)) for name, quantile in QUANTILES.items() if name == judge), 1)
 
 
-def _value(top: Array, bottom: Array, judge: Judge) -> float:
+def _values(top: Array, bottom: Array, judge: Judge) -> Array:
+    """Along the last axis."""
+    found: Array
     if judge == "median":
-        return float(np.median(np.log(top / bottom)))
-    if judge == "mean":
-        return math.log(float(np.mean(top)) / float(np.mean(bottom)))
-    return math.log(float(np.quantile(top, QUANTILES[judge])) / float(np.quantile(bottom, QUANTILES[judge])))
+        found = np.median(np.log(top / bottom), axis=-1)
+    elif judge == "mean":
+        found = np.log(np.mean(top, axis=-1) / np.mean(bottom, axis=-1))
+    else:
+        quantile = QUANTILES[judge]
+        found = np.log(np.quantile(top, quantile, axis=-1) / np.quantile(bottom, quantile, axis=-1))
+    return found
 
 
 def ratios(candidate: Times, baseline: Times) -> dict[str, float]:
@@ -254,3 +273,56 @@ class Looks:
         if blocks not in planned:
             return 0.0
         return FIRST_LOOK if blocks == planned[0] else LATER_LOOKS / (len(planned) - 1)
+
+
+@dataclass(frozen=True)
+class RunValue:
+    """The logarithm of a variant's time in one run, with its standard error from `blocks`; one block has no error."""
+
+    log_ns: float
+    error: float
+    blocks: int
+
+
+@dataclass(frozen=True)
+class RunSpread:
+    """One standard deviation between runs of the same thing, on the scale of logarithms; 0 degrees: assumed."""
+
+    sd: float
+    degrees: int = 0
+
+
+def run_value(one: Times) -> RunValue | None:
+    """None without samples."""
+    if not len(one.ns):
+        return None
+    top, _, blocks = paired(one, one)
+    values = block_values(top, np.ones_like(top), blocks, "median")
+    if len(values) < LEAST_BLOCKS:
+        return RunValue(math.log(median(one.ns)), 0.0, 1)
+    return RunValue(float(np.mean(values)), float(np.std(values, ddof=1)) / math.sqrt(len(values)), len(values))
+
+
+def run_spread(groups: Sequence[Sequence[float]], assumed: float = BETWEEN_RUNS) -> RunSpread:
+    """Each group holds the logarithms of runs of one thing. Too few of them can only raise what is assumed."""
+    degrees = sum(len(group) - 1 for group in groups if len(group) > 1)
+    if not degrees:
+        return RunSpread(assumed)
+    squares = sum(float(np.sum((np.asarray(group) - np.mean(group)) ** 2)) for group in groups if len(group) > 1)
+    sd = math.sqrt(squares / degrees)
+    return RunSpread(sd, degrees) if degrees >= LEAST_REPEATS else RunSpread(max(sd, assumed))
+
+
+def between_runs(
+    before: RunValue, after: RunValue, spread: RunSpread, *, confidence: float = CONFIDENCE, comparisons: int = 1
+) -> Interval:
+    """After / before, with the spread between runs and the error inside both; degrees by Welch and Satterthwaite."""
+    parts = [(2 * spread.sd**2, spread.degrees), *((one.error**2, one.blocks - 1) for one in (before, after))]
+    variance = sum(part for part, _ in parts)
+    doubt = sum(part**2 / degrees for part, degrees in parts if degrees)
+    degrees = int(min(max(variance**2 / doubt, 1), 10**6)) if doubt else 10**6
+    reach = t_quantile(1 - (1 - confidence) / comparisons / 2, degrees) * math.sqrt(variance)
+    centre = after.log_ns - before.log_ns
+    blocks = min(before.blocks, after.blocks)
+    bounds = (math.exp(centre), math.exp(centre - reach), math.exp(centre + reach))
+    return Interval(*bounds, blocks, blocks, confidence, math.sqrt(variance))

@@ -242,6 +242,9 @@ class Trial:
         if len(self.variants) == 1:
             return self._alone_is_tight(share)
         found = self._result.intervals
+        if self._result.control_interval is None:
+            # A new baseline has no control of five blocks yet, and nothing is decided early without one.
+            return False
         floor = statistics.control_floor(self._result.control_interval, self.effect)
         said = [statistics.outcome(found.get(name), self.effect, floor) for name in self._ranked()[1:]]
         return bool(said) and Outcome.UNDECIDED not in said
@@ -262,15 +265,16 @@ class Trial:
 
     def _measure(self, share: float) -> None:
         result = self._result
-        by_name = {name: self._interval(name, share, self.judge) for name in self._ranked()[1:]}
-        result.intervals = {name: one for name, one in by_name.items() if one is not None}
         result.control_interval = result.control = None
         if self._alive and (control := self._interval(CONTROL, share, self.judge)):
             said = statistics.outcome(control, self.effect)
             result.control_interval = control
             result.control = Control(outcome=said, ratio=control.ratio, low=control.low, high=control.high)
+        by_name = {name: self._interval(name, share, self.judge) for name in self._ranked()[1:]}
+        result.intervals = {name: one for name, one in by_name.items() if one is not None}
 
     def _interval(self, arm: str, share: float, judge: Judge) -> Interval | None:
+        control = self._result.control_interval if judge == self.judge else None
         return statistics.interval(
             self._times(arm),
             self._times(self._result.baseline),
@@ -278,6 +282,7 @@ class Trial:
             confidence=self.budget.confidence,
             share=share,
             comparisons=1 if arm == CONTROL else self._result.candidates,
+            least_error=control.error if control else 0.0,
         )
 
     def _times(self, arm: str) -> Times:

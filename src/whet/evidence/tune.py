@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from statistics import median
 
 from whet.evidence.record import Outcome, Run
+from whet.evidence.statistics import median
 from whet.gpu.tuned import Tuned
 
 # Below this many green repeats a median says nothing.
@@ -64,5 +64,5 @@ def _times(run: Run) -> dict[str, float]:
     for sample in run.samples:
         if sample.variant in green and sample.calls > 0:
             found.setdefault(sample.variant, []).append(sample.wall_ns / sample.calls)
-    medians = {name: float(median(some)) for name, some in found.items() if len(some) >= LEAST_REPEATS}
+    medians = {name: median(some) for name, some in found.items() if len(some) >= LEAST_REPEATS}
     return {name: spent for name, spent in medians.items() if spent > 0}

@@ -21,8 +21,10 @@ from whet.evidence.statistics import (
 if TYPE_CHECKING:
     from whet.evidence.trial import Result
 
-__all__ = ["CONFIDENCE", "EFFECT", "Interval", "judge", "of_trial", "outcome", "refused"]
+__all__ = ["AGAINST", "CONFIDENCE", "EFFECT", "Interval", "judge", "of_trial", "outcome", "refused"]
 
+# How a reason begins that says the opposite of its verdict; the headline repeats those.
+AGAINST = "but its"
 SAID_OF = {"median": "typical round", "mean": "mean", "p90": "slowest tenth (p90)", "p99": "slowest hundredth (p99)"}
 
 
@@ -76,6 +78,8 @@ def judge(
             reasons += [_other_says(by, one) for by, one in against.items()]
         if floor > effect and control is not None and not notes:
             reasons.append(_control_limits(control, baseline))
+        elif control is None:
+            reasons.append(f"{baseline} has no control of {LEAST_BLOCKS} blocks: its noise floor is not known")
     return Verdict(
         candidate=candidate,
         baseline=baseline,
@@ -140,7 +144,7 @@ def _what_would_decide(found: Interval, effect: float, floor: float) -> str:
 
 def _other_says(by: str, other: Interval) -> str:
     direction = "slower" if other.ratio > 1 else "faster"
-    return f"but its {SAID_OF[by]} says {direction}: {other.ratio:.3g} times the baseline's"
+    return f"{AGAINST} {SAID_OF[by]} says {direction}: {other.ratio:.3g} times the baseline's"
 
 
 def _control_limits(control: Interval, baseline: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from whet.evidence.record import Sample, Warning
+from whet.evidence.record import Control, Outcome, Sample, Warning
+from whet.evidence.statistics import median, spread
 from whet.protocol import Array
 
 
@@ -18,7 +19,7 @@ class Kind(Enum):
     NOISY = (
         "noisy",
         "other programs, interrupts or a power-saving governor",
-        "close other programs, or give it more rounds with --rigorous",
+        "close other programs, or give it more blocks with --rigorous",
     )
     TOO_SHORT = (
         "too short for the timer",
@@ -51,6 +52,11 @@ class Kind(Enum):
         "the GPU is emulated on the CPU, so occupancy and bandwidth claims do not transfer",
         "choose a hardware adapter with --device webgpu:NAME (whet doctor lists them)",
     )
+    CONTROL_DIFFERS = (
+        "control differs",
+        "the baseline was not as fast as itself: something treats processes unequally, or the noise has luck in it",
+        "no verdict below that distance counts; stop other programs and run again with --rigorous",
+    )
     QUANTISED_CLOCK = (
         "quantised clock",
         "the clock ticks too coarsely for this kernel, even over a whole batch",
@@ -62,7 +68,8 @@ class Kind(Enum):
         return Warning(kind=name, seen=seen, why=why, advice=advice)
 
 
-NOISE_LIMIT = 0.05
+# Of the spread: the width of the middle half over the median.
+NOISE_LIMIT = 0.1
 SLOW_START = 1.5
 DRIFT_LIMIT = 1.07
 LOAD_LIMIT = 0.5
@@ -71,23 +78,29 @@ SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader", "softpipe", "microsoft 
 
 
 def noisy(times: Mapping[str, Array]) -> list[Warning]:
-    """Half of the samples lie further from the median than the limit."""
+    """The middle half of the samples is wider than the limit."""
     found = []
     for name, values in times.items():
         if len(values) < 5:
             continue
-        spread = float(np.median(np.abs(values - np.median(values))) / np.median(values))
-        if spread > NOISE_LIMIT:
-            found.append(Kind.NOISY(f"half of the repeats of {name} are over {spread:.0%} away from their median"))
+        if (width := spread(values)) > NOISE_LIMIT:
+            found.append(Kind.NOISY(f"the middle half of the turns of {name} is {width:.0%} of their median wide"))
     return found
 
 
-def too_short(call_ns: Mapping[str, float], calls: Mapping[str, int], tick_ns: int) -> list[Warning]:
+def too_short(call_ns: Mapping[str, float], calls: int, tick_ns: int) -> list[Warning]:
     return [
-        Kind.TOO_SHORT(f"one call of {name} takes {call_ns[name]:,.0f} ns, the clock ticks every {tick_ns} ns")
-        for name, count in calls.items()
-        if count > 1 and call_ns[name] < 100 * tick_ns
+        Kind.TOO_SHORT(f"one call of {name} takes {one_ns:,.0f} ns, the clock ticks every {tick_ns} ns")
+        for name, one_ns in call_ns.items()
+        if calls > 1 and one_ns < 100 * tick_ns
     ]
+
+
+def control_differs(control: Control | None) -> list[Warning]:
+    if control is None or control.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+        return []
+    span = f"{control.low:.3f} to {control.high:.3f}"
+    return [Kind.CONTROL_DIFFERS(f"the baseline took {control.ratio:.3f} times as long as itself ({span})")]
 
 
 def first_repeats_slow(warm_up: Mapping[str, Array], times: Mapping[str, Array]) -> list[Warning]:
@@ -95,7 +108,7 @@ def first_repeats_slow(warm_up: Mapping[str, Array], times: Mapping[str, Array])
     for name, values in times.items():
         early = warm_up.get(name)
         if early is not None and len(early) and len(values):
-            factor = float(early[0] / np.median(values))
+            factor = float(early[0]) / median(values)
             if factor > SLOW_START:
                 found.append(Kind.FIRST_REPEATS_SLOW(f"the first repeat of {name} took {factor:.1f} times the median"))
     return found
@@ -107,7 +120,7 @@ def background_load(samples: Sequence[Sample], environment: Mapping[str, Any]) -
         return [Kind.BACKGROUND_LOAD(f"load average {load:g} on {cores} cores when the run began")]
     single = [s.cpu_ns / s.wall_ns for s in samples if s.wall_ns > 0 and s.device_ns is None]
     if len(single) >= 5:
-        share = float(np.median(single))
+        share = median(single)
         # Far below, the variant itself waits (sleep, I/O, another device), which is no load.
         if 0.5 < share < CPU_SHARE_LIMIT:
             return [Kind.BACKGROUND_LOAD(f"the variants had a core for {share:.0%} of their time")]
@@ -121,7 +134,7 @@ def throttling(times: Mapping[str, Array]) -> list[Warning]:
         third = len(values) // 3
         if third < 4:
             return []
-        factors.append(float(np.median(values[-third:]) / np.median(values[:third])))
+        factors.append(median(values[-third:]) / median(values[:third]))
     if factors and min(factors) > DRIFT_LIMIT:
         return [Kind.THROTTLING(f"all variants became slower, by {min(factors) - 1:.0%} at least")]
     return []
