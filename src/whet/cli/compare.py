@@ -37,11 +37,9 @@ def command(
     """
     from whet.cli.chosen import find_run
     from whet.cli.console import print_json
-    from whet.cli.settings import open_store
     from whet.evidence.compare import compare
 
-    with open_store(store_path, read_only=True) as store:
-        comparison = compare(find_run(store, before), find_run(store, after), effect=effect)
+    comparison = compare(find_run(before, store_path), find_run(after, store_path), effect=effect)
     if as_json:
         print_json(comparison)
     else:

@@ -153,6 +153,7 @@ def run_and_store(
 ) -> Run:
     """One experiment as the command line asks for it. When this returns, the run is on the disk."""
     from whet.evidence.experiment import Experiment
+    from whet.evidence.store_rescue import add_or_keep
     from whet.evidence.trial import BUDGETS
 
     run = Experiment(
@@ -166,7 +167,7 @@ def run_and_store(
         effect=effect,
         on_progress=show,
     ).run()
-    store.add(run)
+    add_or_keep(store, run)
     return run
 
 
