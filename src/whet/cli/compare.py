@@ -62,8 +62,8 @@ def exit_code(comparison: Comparison) -> ExitCode:
 def _show(comparison: Comparison) -> None:
     from rich.table import Table
 
+    from whet import units
     from whet.cli.console import console
-    from whet.evidence import units
 
     out = console()
     out.print(f"{comparison.engine}, {comparison.case}: {comparison.before} → {comparison.after}")
