@@ -12,6 +12,7 @@ RANK = {
     "__version__": 0,
     "errors": 0,
     "protocol": 0,
+    "units": 0,
     "_native": 0,
     "graph": 1,
     "gpu": 1,

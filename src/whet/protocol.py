@@ -246,14 +246,20 @@ class Engine(ABC):
 
 
 def parse_size(text: str, *, what: str = "size") -> int:
-    """Reads 4096, 2^12 or 4_096. Anything else is BadInput."""
+    """Reads 4096, 2^12, 4_096 or 1e5. Anything else is BadInput."""
+    if found := re.fullmatch(r"\s*([+-]?\d{1,19}(?:\.\d{1,8})?)[eE]\+?(\d{1,3})\s*", text, re.ASCII):
+        whole = Decimal(found[1]).scaleb(int(found[2]))
+        if abs(whole) > MAX_SIZE:
+            raise BadInput(f"{what} {_shorten(text)} is too large", cure="stay below 2^62")
+        if whole == whole.to_integral_value():
+            return int(whole)
     base, caret, exponent = text.strip().partition("^")
     try:
         value, power = int(base), int(exponent) if caret else 1
         if power < 0:
             raise ValueError
     except ValueError:
-        raise BadInput(f"{what} {_shorten(text)} is not a whole number", cure="write 4096 or 2^12") from None
+        raise BadInput(f"{what} {_shorten(text)} is not a whole number", cure="write 4096, 2^12 or 1e5") from None
     # Bounded before it is computed: 9^999999999 must be an error, not an hour.
     if abs(value) > MAX_SIZE or (abs(value) > 1 and power > 63) or abs(value**power) > MAX_SIZE:
         raise BadInput(f"{what} {_shorten(text)} is too large", cure="stay below 2^62")

@@ -95,14 +95,22 @@ def test_wrong_variant(text, tried):
 
 
 @pytest.mark.parametrize(
-    "text, value", [("4096", 4096), ("2^12", 4096), ("4_096", 4096), (" 7 ", 7), ("2^0", 1), ("0", 0)]
+    "text, value",
+    [
+        *(("4096", 4096), ("2^12", 4096), ("4_096", 4096), (" 7 ", 7), ("2^0", 1), ("0", 0)),
+        *(("1e5", 100_000), ("1.5E3", 1500), ("4e+18", 4 * 10**18), ("0e0", 0)),
+    ],
 )
 def test_size_spellings(text, value):
     assert parse_size(text) == value
 
 
 @pytest.mark.parametrize(
-    "text", ["9^999999999", "2^63", "1" + "0" * 5000, "2^-1", "2^", "^2", "1e3", "0x10", "", "2^2^2", "½"]
+    "text",
+    [
+        *("9^999999999", "2^63", "1" + "0" * 5000, "2^-1", "2^", "^2", "0x10", "", "2^2^2", "½"),
+        *("1.5e0", "1e-3", "1e99", "1e999999999", "5e18", "1e", "e5", "1e5e5", "2e3^2", "1.2345e2"),
+    ],
 )
 def test_wrong_size(text, tried):
     assert rejects(parse_size, text)
@@ -238,7 +246,6 @@ def test_truncated_and_mangled_files(tmp_path, tried):
 FILE = str(EXAMPLE)
 WRONG_COMMANDS = [
     ["ab"],
-    ["ab", FILE],
     ["ab", FILE, "powers"],
     ["ab", FILE, "powers", "powers"],
     ["ab", FILE, "powers", "nothing"],

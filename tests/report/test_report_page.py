@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from scripted_runs import NAMES, scripted_run
+from whet import units
 from whet.errors import BadInput
-from whet.evidence import units
 from whet.evidence.headline import headline
 from whet.evidence.record import Decision, Outcome, Run, Sample
 from whet.evidence.report import render_report, scale
@@ -245,19 +245,6 @@ def test_ratio_axis(values):
     assert places == sorted(places) and all(0 <= place <= 100 for place in places)
     labels = [units.tick(tick) for tick in axis.ticks]
     assert len(set(labels)) == len(labels)
-
-
-def test_units():
-    shown = [units.duration(ns) for ns in (0, 7, 999.6, 12_345, 999_600, 4_020_000, 61e9)]
-    assert shown == ["0.00 ns", "7.00 ns", "1.00 µs", "12.3 µs", "1.00 ms", "4.02 ms", "61.0 s"]
-    assert [units.size(n) for n in (0, 1023, 1536, 3 << 20, 5 << 30)] == [
-        "0 B",
-        "1023 B",
-        "1.50 KiB",
-        "3.00 MiB",
-        "5.00 GiB",
-    ]
-    assert [units.ratio(x) for x in (0.0861, 0.41, 1.0, 12.44, 250)] == ["0.0861", "0.410", "1.00", "12.4", "250"]
 
 
 def test_the_style_has_paper_dark_and_phone():

@@ -18,6 +18,7 @@ from hypothesis import strategies as st
 
 from scripted_runs import scripted_run
 from whet.errors import StoreError, WhetError
+from whet.evidence.record import SCHEMA_VERSION
 from whet.evidence.store import Store
 from whet.evidence.store_file import APPLICATION_ID, STORE_VERSION
 
@@ -188,7 +189,9 @@ def test_a_newer_store(tmp_path, read_only):
 def test_a_newer_record(tmp_path):
     path = filled(tmp_path / "runs.sqlite")
     with sqlite3.connect(path) as plain:
-        plain.execute("""UPDATE run SET record = replace(record, '"schema_version":1', '"schema_version":99')""")
+        now = f'"schema_version":{SCHEMA_VERSION}'
+        changed = plain.execute("UPDATE run SET record = replace(record, ?, '\"schema_version\":99')", (now,))
+        assert changed.rowcount == 1
     with Store.open(path) as store, pytest.raises(StoreError, match="newer whet"):
         store.list()
 

@@ -8,11 +8,11 @@ from typing import Any
 import click
 
 from whet.cli import options
+from whet.cli.budget import BudgetChoice, budget_options
+from whet.cli.candidate import read_variant
 from whet.cli.subject import (
     EngineName,
     VariantName,
-    budget_name,
-    budget_options,
     make_plan,
     run_and_store,
     shown_progress,
@@ -23,7 +23,7 @@ from whet.errors import BadInput, ExitCode
 
 @click.command("ab", short_help="gate, interleaved trial, verdict")
 @click.argument("engine", type=EngineName())
-@click.argument("variants", nargs=-1, required=True, type=VariantName(), metavar="VARIANT VARIANT...")
+@click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
 @subject_options
 @budget_options
 @click.option(
@@ -36,8 +36,10 @@ from whet.errors import BadInput, ExitCode
 def command(**given: Any) -> ExitCode:
     """Which variant should I ship, and how do I know?
 
-    ENGINE is a registered name or a Python file. Every variant is checked against the oracle on every repeat; one that
-    is wrong is refused and has no time. The run is stored.
+    ENGINE is a registered name or a Python file. A VARIANT is one of its own, perhaps with knobs (name:knob=value), or
+    a candidate from another file (candidate.py:name), which only its own process ever loads. Without any, all variants
+    of the engine take part. Each is checked against the oracle on every repeat; one that is wrong is refused and has
+    no time. The run is stored.
 
     Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
     UNDECIDED; else 0.
@@ -53,36 +55,33 @@ def compare(
     sizes: tuple[str, ...],
     profile: str | None,
     baseline: str | None,
-    quick: bool,
-    rigorous: bool,
-    effect: float,
+    budget: BudgetChoice,
     fail_if_slower: bool,
     report: Path | None,
     store_path: Path | None,
     as_json: bool,
     **planned: Any,
 ) -> ExitCode:
+    from whet.cli.check import runnable
     from whet.cli.console import print_json
     from whet.cli.output import require_writable, write_text
     from whet.cli.run_view import exit_code, show_run
     from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.registry import load
-    from whet.protocol import parse_variant
 
-    budget = budget_name(quick, rigorous)
     loaded = load(engine)
-    plan = make_plan(loaded, variants, **planned)
+    plan = make_plan(loaded, variants or runnable(loaded.engine, planned["device"]), **planned)
     if len(plan.variants) < 2:
         offer = ", ".join(spec.name for spec in loaded.engine.variants())
         raise BadInput("ab compares two variants or more", cure=f"name another; variants: {offer}")
     case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
-    base = str(parse_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
+    base = str(read_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
     if base not in map(str, plan.variants):
         raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
     require_writable(report)
     with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
-        run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, effect=effect, show=show)
+        run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=show)
     if as_json:
         print_json(run)
     else:

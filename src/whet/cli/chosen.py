@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,25 +36,31 @@ class RunName(click.ParamType[str]):
         ]
 
 
-def find_run(store: Store, which: str) -> Run:
+def find_run(which: str, store_path: Path | None) -> Run:
     """One run."""
-    runs = find_export(store, (which,)).runs
+    runs = find_export((which,), store_path).runs
     if len(runs) != 1:
         raise BadInput(f"{which} holds {len(runs)} runs", cure="export the one run that you mean")
     return runs[0]
 
 
-def find_export(store: Store, names: tuple[str, ...]) -> Export:
-    """The runs of that name, in order, with what people decided about them."""
+def find_export(names: tuple[str, ...], store_path: Path | None) -> Export:
+    """The runs of that name, in order, with what people decided about them. Files alone need no store."""
     from whet.evidence.record import Export
 
     runs, decisions = [], []
-    for name in names:
-        if name.endswith(".json"):
-            export = _read_export(Path(name))
-            runs += export.runs
-            decisions += export.decisions
-        else:
+    with ExitStack() as stack:
+        store: Store | None = None
+        for name in names:
+            if name.endswith(".json"):
+                export = _read_export(Path(name))
+                runs += export.runs
+                decisions += export.decisions
+                continue
+            if store is None:
+                from whet.cli.settings import open_store
+
+                store = stack.enter_context(open_store(store_path, read_only=True))
             run = store.get(name)
             runs.append(run)
             decisions += store.decisions(run.id)

@@ -37,11 +37,9 @@ def command(
     """
     from whet.cli.chosen import find_run
     from whet.cli.console import print_json
-    from whet.cli.settings import open_store
     from whet.evidence.compare import compare
 
-    with open_store(store_path, read_only=True) as store:
-        comparison = compare(find_run(store, before), find_run(store, after), effect=effect)
+    comparison = compare(find_run(before, store_path), find_run(after, store_path), effect=effect)
     if as_json:
         print_json(comparison)
     else:
@@ -64,8 +62,8 @@ def exit_code(comparison: Comparison) -> ExitCode:
 def _show(comparison: Comparison) -> None:
     from rich.table import Table
 
+    from whet import units
     from whet.cli.console import console
-    from whet.evidence import units
 
     out = console()
     out.print(f"{comparison.engine}, {comparison.case}: {comparison.before} → {comparison.after}")

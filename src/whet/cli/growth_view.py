@@ -18,7 +18,7 @@ def show_growth(runs: Sequence[Run]) -> None:
     from whet.cli.run_view import show_failures
     from whet.evidence.cases import volume
     from whet.evidence.trial import call_times
-    from whet.evidence.units import duration
+    from whet.units import duration
 
     out = console()
     first = runs[0]

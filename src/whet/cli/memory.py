@@ -107,7 +107,7 @@ def _show_map(variant: str, request: Request, point: Point, rows: Sequence[Memor
     from rich.table import Table
 
     from whet.cli.console import console
-    from whet.evidence.units import percent
+    from whet.units import percent
 
     click.echo(f"msm {variant}  n={request.n:,}  {_cut(point)}")
     table = Table(box=None, pad_edge=False)
@@ -125,8 +125,8 @@ def _show_frontier(points: Sequence[Point], measured: Mapping[int, int]) -> None
     from rich.table import Table
 
     from whet.cli.console import console
-    from whet.evidence.units import duration, ratio
     from whet.msm.webgpu.estimate import MODEL
+    from whet.units import duration, ratio
 
     click.echo(f"frontier (the time is a model: {MODEL}; --measure times it here)")
     table = Table(box=None, pad_edge=False)

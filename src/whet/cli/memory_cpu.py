@@ -10,12 +10,12 @@ import click
 
 from whet.cli.console import console, print_json
 from whet.errors import BadInput
-from whet.evidence.units import duration, percent, ratio
 from whet.msm import Engine, inputs
 from whet.msm.affine import Affine
 from whet.msm.budget import largest_piece, least_budget, reading_bytes
 from whet.msm.engine import MAX_N
 from whet.protocol import MemoryRow, Variant
+from whet.units import duration, percent, ratio
 
 SHARES = (1.0, 0.8, 0.6, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
 REPEATS = 3

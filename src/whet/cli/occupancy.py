@@ -73,7 +73,7 @@ def _show(title: str, kernel: Footprint, predicted: list[Residency]) -> None:
     from rich.table import Table
 
     from whet.cli.console import console
-    from whet.evidence.units import percent
+    from whet.units import percent
 
     click.echo(f"{title}: {NOTE}")
     click.echo(

@@ -17,9 +17,9 @@ store_path = click.option(
 )
 
 
-def finite(ctx: click.Context, parameter: click.Parameter, value: float) -> float:
+def finite(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """NaN passes every range check of click, and no range excludes infinity by itself."""
-    if not math.isfinite(value):
+    if value is not None and not math.isfinite(value):
         raise click.BadParameter(f"{value} is not a number to work with", ctx, parameter)
     return value
 

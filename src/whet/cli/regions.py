@@ -94,8 +94,8 @@ def reduce_command(path: Path, legacy: bool, **options: Any) -> ExitCode:
 
 def _reduce_legacy(capture: Capture, options: dict[str, Any]) -> ExitCode:
     from whet.regions.legacy import CALIBRATED, legacy_csv, legacy_verdict, reduce_legacy
-    from whet.regions.units import percent
     from whet.regions.verdict import Thresholds, parse_thresholds
+    from whet.units import percent
 
     rows = reduce_legacy(capture, options["total_us"])
     if options["csv_path"]:
@@ -179,7 +179,7 @@ def _override(options: dict[str, Any]) -> Override | None:
 
 
 def _say(verdict: RegionVerdict | None) -> None:
-    from whet.regions.units import percent
+    from whet.units import percent
 
     click.echo()
     if verdict is None:
@@ -262,22 +262,23 @@ def predict_command(paths: tuple[Path, ...], check: bool, changes: tuple[str, ..
     if check:
         return _check_prediction(paths, target, options)
     from whet.regions.prediction import predict
-    from whet.regions.units import duration, percent
+    from whet.regions.ticks import tick_time
+    from whet.units import percent
 
     made = predict(open_capture(paths[0], options), list(changes))
     _write_json(target, made)
     if options["as_json"]:
         print_json(made)
         return ExitCode.OK
-    before = duration(made.span_ticks, made.tick_source)
-    after = duration(made.predicted_span_ticks, made.tick_source)
+    before = tick_time(made.span_ticks, made.tick_source)
+    after = tick_time(made.predicted_span_ticks, made.tick_source)
     click.echo(f"{', '.join(made.changes)}")
     click.echo(f"predicted: {before} -> {after}, {percent(made.predicted_gain)} less")
     click.echo(f"ceiling:   {percent(made.ceiling)}, if it took no time at all")
     for wait in made.waits:
         causes = sorted(wait.cause_regions.items(), key=lambda item: -item[1])[:2]
-        doing = ", ".join(f"{name} {duration(ticks, made.tick_source)}" for name, ticks in causes)
-        length = duration(wait.median_ticks, made.tick_source)
+        doing = ", ".join(f"{name} {tick_time(ticks, made.tick_source)}" for name, ticks in causes)
+        length = tick_time(wait.median_ticks, made.tick_source)
         click.echo(f"{wait.wait} ({length}) is the wait for worker {wait.cause_worker} ({doing}): not added to it")
     if made.coverage < 0.95:
         click.echo(f"coverage is {made.coverage:.3f}: what no region explains is taken to stay as it is")
@@ -287,7 +288,7 @@ def predict_command(paths: tuple[Path, ...], check: bool, changes: tuple[str, ..
 
 def _check_prediction(paths: tuple[Path, ...], target: Path, options: dict[str, Any]) -> ExitCode:
     from whet.regions.prediction import Outcome, check_prediction, load_prediction
-    from whet.regions.units import percent
+    from whet.units import percent
 
     made = load_prediction(target)
     before, after = (open_capture(path, options) for path in paths)

@@ -44,15 +44,13 @@ def command(
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that this command wrote.
     """
     from whet.cli.chosen import find_export
-    from whet.cli.settings import open_store
 
     chosen = kind or (SUFFIXES.get(Path(output).suffix.lower(), "") if output not in (None, "-") else "html")
     if not chosen:
         raise BadInput(f"the ending of {output!r} names no format", cure=f"say --format {'|'.join(FORMATS)}")
     if captures and chosen != "html":
         raise BadInput(f"a timeline has no place in {chosen}", cure="write html, or leave --regions out")
-    with open_store(store_path, read_only=True) as store:
-        export = find_export(store, runs)
+    export = find_export(runs, store_path)
     if not export.runs:
         raise BadInput("there is no run in it", cure="whet runs lists what is stored")
     target = output or ("report.html" if chosen == "html" else "-")

@@ -67,7 +67,7 @@ def _cells(run: Run, gate: Gate, verdict: Verdict | None, clock: str) -> list[st
     import numpy as np
 
     from whet.evidence.trial import call_times
-    from whet.evidence.units import duration
+    from whet.units import duration
 
     checks = f"{'green' if gate.green else 'RED'} {gate.full_checks}/{gate.digest_checks}"
     times = call_times([sample for sample in run.samples if sample.variant == gate.variant], clock)

@@ -12,6 +12,8 @@ import click
 from click.shell_completion import CompletionItem
 
 from whet.cli import options
+from whet.cli.budget import BudgetChoice
+from whet.cli.candidate import distinct, read_variant
 from whet.errors import BadInput, WhetError
 
 if TYPE_CHECKING:
@@ -50,7 +52,7 @@ class VariantName(click.ParamType[str]):
 
 
 _OPTIONS = (
-    click.option("--n", metavar="SIZE", help="Short for --size n=SIZE; 2^10 is allowed."),
+    click.option("--n", metavar="SIZE", help="Short for --size n=SIZE; 2^10 and 1e5 are allowed."),
     click.option("--size", "sizes", multiple=True, metavar="AXIS=SIZE", help="Size of one axis; repeat per axis."),
     click.option("--profile", metavar="NAME", help="Input profile; the engine's first unless given."),
     click.option("--device", metavar="NAME", help="Where it runs; the engine's first device unless given."),
@@ -80,27 +82,6 @@ def subject_options(command: Callable[..., Any]) -> Callable[..., Any]:
     return command
 
 
-def budget_options(command: Callable[..., Any]) -> Callable[..., Any]:
-    offered = (
-        click.option("--quick", is_flag=True, help="A first answer in well under a minute."),
-        click.option("--rigorous", is_flag=True, help="Narrow intervals; takes minutes."),
-        options.effect,
-    )
-    for option in reversed(offered):
-        command = option(command)
-    return command
-
-
-def budget_name(quick: bool, rigorous: bool) -> str:
-    if quick and rigorous:
-        raise BadInput("--quick and --rigorous exclude each other", cure="give one of them")
-    if not quick and not rigorous:
-        from whet.cli.settings import load_settings
-
-        return load_settings().budget
-    return "quick" if quick else "rigorous"
-
-
 def make_plan(
     loaded: Loaded,
     variants: Sequence[str],
@@ -113,19 +94,16 @@ def make_plan(
     """Reads variants and device against what the engine offers."""
     from whet.evidence import seeds
     from whet.evidence.rig import Plan
-    from whet.protocol import Clock, parse_variant
+    from whet.protocol import Clock
 
     engine = loaded.engine
-    chosen = [parse_variant(engine, text) for text in variants]
-    spelled = [str(variant) for variant in chosen]
-    for name in spelled:
-        if spelled.count(name) > 1:
-            raise BadInput(f"variant {name} is given twice", cure="give each variant once")
+    chosen = [read_variant(engine, text) for text in variants]
+    distinct(chosen)
     where = device if device is not None else engine.devices[0]
     if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
         raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
     for variant in chosen:
-        if device == "cpu" and engine.device_of(variant, device) != device:
+        if device == "cpu" and not variant.file and engine.device_of(variant, device) != device:
             raise BadInput(f"variant {variant} does not run on the CPU", cure="leave --device out, or name its device")
     which: Clock = "device" if clock == "device" else "wall"
     drawn = seeds.fresh() if seed is None else seed
@@ -146,27 +124,27 @@ def run_and_store(
     plan: Plan,
     case: Case,
     *,
-    budget: str,
+    budget: BudgetChoice,
     baseline: str,
-    effect: float,
     show: Callable[[float, str], None],
 ) -> Run:
     """One experiment as the command line asks for it. When this returns, the run is on the disk."""
     from whet.evidence.experiment import Experiment
-    from whet.evidence.trial import BUDGETS
+    from whet.evidence.store_rescue import add_or_keep
 
     run = Experiment(
         plan=plan,
         case=case,
-        budget=BUDGETS[budget],
+        budget=budget.budget(),
         baseline=baseline,
         command=command_line(plan),
         engine_sha256=loaded.sha256,
         evidence_folder=store.path.parent / "evidence",
-        effect=effect,
+        effect=budget.effect,
         on_progress=show,
+        **budget.design(Experiment),
     ).run()
-    store.add(run)
+    add_or_keep(store, run)
     return run
 
 

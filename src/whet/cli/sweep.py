@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
+from whet.cli.budget import BudgetChoice, budget_options
+from whet.cli.candidate import read_variant
 from whet.cli.subject import (
     EngineName,
     VariantName,
-    budget_name,
-    budget_options,
     make_plan,
     run_and_store,
     shown_progress,
@@ -66,9 +66,7 @@ def sweep(
     n: str | None,
     sizes: tuple[str, ...],
     profile: str | None,
-    quick: bool,
-    rigorous: bool,
-    effect: float,
+    budget: BudgetChoice,
     store_path: Path | None,
     as_json: bool,
     **planned: Any,
@@ -79,7 +77,6 @@ def sweep(
     from whet.evidence import cases
     from whet.evidence.registry import load
 
-    budget = budget_name(quick, rigorous)
     loaded = load(engine)
     named = variants or tuple(spec.name for spec in loaded.engine.variants())
     size_axes, knob_axes = split_axes(loaded.engine, named, axes)
@@ -93,9 +90,7 @@ def sweep(
                 show((number + share) / len(points), f"{case}: {note}")
 
             base = str(plan.variants[0])
-            runs.append(
-                run_and_store(store, loaded, plan, case, budget=budget, baseline=base, effect=effect, show=shifted)
-            )
+            runs.append(run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=shifted))
     if as_json:
         print_json({"runs": runs})
     else:
@@ -106,12 +101,11 @@ def sweep(
 def split_axes(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:
     """Axes of the case, and those that are knobs of a variant that takes part."""
     from whet.evidence import cases
-    from whet.protocol import parse_variant
 
     known = set(engine.cases()[0].sizes)
     offered = _knobs(engine)
-    chosen = {parse_variant(engine, text).name for text in variants}
-    knobs = {knob for name in chosen for knob in offered[name]} - known
+    chosen = [read_variant(engine, text) for text in variants]
+    knobs = {knob for variant in chosen if not variant.file for knob in offered[variant.name]} - known
     for text in axes:
         if (axis := cases.axis_of(text)) not in known | knobs:
             cure = f"axes: {', '.join(sorted(known))}" + (f"; knobs: {', '.join(sorted(knobs))}" if knobs else "")
@@ -128,7 +122,7 @@ def with_knobs(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> 
         knob = knob.strip()
         grown = []
         for variant in spelled:
-            if knob in offered[variant.partition(":")[0]]:
+            if knob in offered.get(variant.partition(":")[0], ()):
                 joint = "," if ":" in variant else ":"
                 grown += [f"{variant}{joint}{knob}={value.strip()}" for value in values.split(",")]
             else:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
+from whet.cli.budget import BudgetChoice
 from whet.cli.subject import EngineName, make_plan, run_and_store, shown_progress
 from whet.errors import Unsupported, WhetError
 
@@ -14,6 +15,7 @@ if TYPE_CHECKING:
     from whet.evidence.record import Run
     from whet.gpu.tuned import Tuned
 
+QUICK = BudgetChoice(name="quick")
 MOST_ON_SOFTWARE = 3
 
 
@@ -60,7 +62,7 @@ def tune(*, engine: str, n: str, most: int | None, seed: int | None, store_path:
     case = cases.choose(loaded.engine, cases.parse_sizes((), n), None)
     names = [str(variant) for variant in plan.variants]
     with open_store(store_path) as store, shown_progress(f"tune {loaded.engine.name} {case}") as show:
-        run = run_and_store(store, loaded, plan, case, budget="quick", baseline=names[0], effect=0.02, show=show)
+        run = run_and_store(store, loaded, plan, case, budget=QUICK, baseline=names[0], show=show)
     on_adapter = {
         str(variant)
         for variant in plan.variants

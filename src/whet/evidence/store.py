@@ -22,10 +22,13 @@ from whet.errors import BadInput, StoreError
 from whet.evidence.headline import headline
 from whet.evidence.record import SCHEMA_VERSION, Decision, Outcome, Run, Sample
 from whet.evidence.store_faults import explained
-from whet.evidence.store_file import Transaction, connect, connect_to_read, make_folder
+from whet.evidence.store_file import Transaction, connect, connect_to_read, has_blocks, make_folder
 
-SAMPLE_COLUMNS = "variant, round, order_in_round, seed, calls, wall_ns, cpu_ns, device_ns, checked_by, digest"
-SampleRow = tuple[str, int, int, str, int, int, int, int | None, str, str]
+FIRST_COLUMNS = "variant, round, order_in_round, seed, calls, wall_ns, cpu_ns, device_ns, checked_by, digest"
+SAMPLE_COLUMNS = f"{FIRST_COLUMNS}, block, outside_ns"
+# What a store of version 1 answers to the same question.
+FIRST_COLUMNS_ONLY = f"{FIRST_COLUMNS}, 0, 0"
+SampleRow = tuple[str, int, int, str, int, int, int, int | None, str, str, int, int]
 
 
 class RunSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -92,7 +95,7 @@ class Store:
     def add(self, run: Run) -> str:
         """Stores `run` whole. When this returns, it is on the disk; when it raises, nothing of it is."""
         with explained(self.path):
-            record = msgspec.json.encode(msgspec.structs.replace(run, samples=[]), enc_hook=_plain).decode()
+            record = msgspec.json.encode(msgspec.structs.replace(run, samples=[]), enc_hook=plain).decode()
         rows = [_row(sample) for sample in run.samples]
         checksum = _checksum(record, rows)
         with explained(self.path), Transaction(self._db):
@@ -107,7 +110,7 @@ class Store:
                 values,
             )
             self._db.executemany(
-                f"INSERT INTO sample (run, number, {SAMPLE_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+                f"INSERT INTO sample (run, number, {SAMPLE_COLUMNS}) VALUES (?, ?{', ?' * 12})",
                 [(cursor.lastrowid, number, *row) for number, row in enumerate(rows)],
             )
         return run.id
@@ -117,8 +120,9 @@ class Store:
         with explained(self.path):
             sequence, run_id = self._find(which)
             stored = self._db.execute("SELECT record, sha256 FROM run WHERE sequence = ?", (sequence,)).fetchall()
+            columns = SAMPLE_COLUMNS if has_blocks(self._db) else FIRST_COLUMNS_ONLY
             rows = self._db.execute(
-                f"SELECT {SAMPLE_COLUMNS} FROM sample WHERE run = ? ORDER BY number", (sequence,)
+                f"SELECT {columns} FROM sample WHERE run = ? ORDER BY number", (sequence,)
             ).fetchall()
         record, checksum = stored[0] if stored else (None, None)
         if not isinstance(record, str) or _checksum(record, rows) != checksum:
@@ -220,11 +224,12 @@ class _Versioned(msgspec.Struct):
 
 def _row(sample: Sample) -> SampleRow:
     s = sample
-    return (s.variant, s.round, s.order, str(s.seed), s.calls, s.wall_ns, s.cpu_ns, s.device_ns, s.check, s.digest)
+    first = (s.variant, s.round, s.order, str(s.seed), s.calls, s.wall_ns, s.cpu_ns, s.device_ns, s.check, s.digest)
+    return (*first, s.block, s.outside_ns)
 
 
 def _sample(row: SampleRow) -> Sample:
-    variant, number, order, seed, calls, wall_ns, cpu_ns, device_ns, check, digest = row
+    variant, number, order, seed, calls, wall_ns, cpu_ns, device_ns, check, digest, block, outside_ns = row
     return Sample(
         variant=variant,
         round=number,
@@ -236,17 +241,25 @@ def _sample(row: SampleRow) -> Sample:
         device_ns=device_ns,
         check=check,
         digest=digest,
+        block=block,
+        outside_ns=outside_ns,
     )
 
 
 def _checksum(record: str, rows: Iterable[SampleRow]) -> str:
+    """Over what the record's own version had: a run of version 1 keeps the checksum it was stored with."""
+    try:
+        first = msgspec.json.decode(record, type=_Versioned).schema_version == 1
+    except msgspec.MsgspecError:
+        first = False
     digest = hashlib.sha256(record.encode())
     for row in rows:
-        digest.update(msgspec.json.encode(row))
+        # The columns that version 1 does not know must be empty in its runs, or somebody edited them.
+        digest.update(msgspec.json.encode(row[:10] if first and row[10:] == (0, 0) else row))
     return digest.hexdigest()
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
     """Arrays and numpy scalars inside a failure's evidence become lists and numbers."""
     if hasattr(value, "tolist"):
         return value.tolist()

@@ -11,7 +11,7 @@ from types import TracebackType
 from whet.errors import StoreError
 from whet.evidence.store_faults import ANOTHER_PLACE, FAULTS, explained
 
-STORE_VERSION = 1
+STORE_VERSION = 2
 APPLICATION_ID = 0x77686574  # "whet"
 HEADER = b"SQLite format 3\0"
 SCHEMA = """
@@ -38,6 +38,8 @@ CREATE TABLE sample (
     device_ns INTEGER,
     checked_by TEXT NOT NULL,
     digest TEXT NOT NULL,
+    block INTEGER NOT NULL DEFAULT 0,
+    outside_ns INTEGER NOT NULL DEFAULT 0,
     PRIMARY KEY (run, number)
 ) WITHOUT ROWID;
 CREATE TABLE decision (
@@ -48,6 +50,13 @@ CREATE TABLE decision (
     because TEXT NOT NULL
 );
 """
+# What each later version added. Columns have defaults, so that a whet of the version before can go on writing.
+MIGRATIONS = {
+    2: (
+        "ALTER TABLE sample ADD COLUMN block INTEGER NOT NULL DEFAULT 0",
+        "ALTER TABLE sample ADD COLUMN outside_ns INTEGER NOT NULL DEFAULT 0",
+    ),
+}
 
 
 class Transaction:
@@ -78,7 +87,7 @@ def make_folder(folder: Path) -> None:
 
 
 def connect(place: Path, wait_s: float) -> sqlite3.Connection:
-    """Opens the file to read and write, with its tables made.
+    """Opens the file to read and write, with its tables made, or brought up to date if an older whet made them.
 
     Changing a new file to WAL answers "busy" at once, whatever the time-out, so that is tried again until `wait_s`.
     """
@@ -93,6 +102,7 @@ def connect(place: Path, wait_s: float) -> sqlite3.Connection:
                 connection.execute("PRAGMA synchronous = FULL")
                 connection.execute("PRAGMA foreign_keys = ON")
                 _make_tables(connection, place)
+                _migrate(connection)
                 return connection
             except sqlite3.OperationalError as error:
                 connection.close()
@@ -105,7 +115,10 @@ def connect(place: Path, wait_s: float) -> sqlite3.Connection:
 
 
 def connect_to_read(place: Path, wait_s: float) -> sqlite3.Connection:
-    """Opens the file without ever writing. A file that is not there, or has nothing in it yet, reads as empty."""
+    """Opens the file without ever writing, so an older one stays as it is.
+
+    A file that is not there, or has nothing in it yet, reads as empty.
+    """
     if not place.exists():
         return _nothing()
     _check_header(place)
@@ -188,3 +201,23 @@ def _make_tables(connection: sqlite3.Connection, place: Path) -> None:
                 connection.execute(statement)
             connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
             connection.execute(f"PRAGMA user_version = {STORE_VERSION}")
+
+
+def _migrate(connection: sqlite3.Connection) -> None:
+    if _version(connection) == STORE_VERSION:
+        return
+    with Transaction(connection):
+        # Another process may have done it since.
+        for version in range(_version(connection) + 1, STORE_VERSION + 1):
+            for statement in MIGRATIONS[version]:
+                connection.execute(statement)
+        connection.execute(f"PRAGMA user_version = {STORE_VERSION}")
+
+
+def _version(connection: sqlite3.Connection) -> int:
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def has_blocks(connection: sqlite3.Connection) -> bool:
+    """False for a store of version 1 that was opened to read and so was not brought up to date."""
+    return any(column[1] == "block" for column in connection.execute("PRAGMA table_info(sample)"))

@@ -12,8 +12,7 @@ from whet.regions.accounting import Account, HoleGroup, is_sample
 from whet.regions.critical import critical_path
 from whet.regions.reducer import State, states, tick_step
 from whet.regions.schema import Region
-from whet.regions.ticks import tick_source
-from whet.regions.units import duration
+from whet.regions.ticks import tick_source, tick_time
 
 
 class Limits(msgspec.Struct, frozen=True):
@@ -59,11 +58,8 @@ def preconditions(
     )
 
 
-def _ms(counted: Account, ticks: float) -> str:
-    """Milliseconds to one place where that says enough."""
-    source = counted.capture.about.tick_source
-    ns = tick_source(source).ns_per_tick
-    return f"{ticks * ns / 1e6:.1f} ms" if ns and 1e5 <= ticks * ns < 1e9 else duration(ticks, source)
+def _long(counted: Account, ticks: float) -> str:
+    return tick_time(ticks, counted.capture.about.tick_source)
 
 
 def describe_hole(counted: Account, group: HoleGroup) -> str:
@@ -73,7 +69,7 @@ def describe_hole(counted: Account, group: HoleGroup) -> str:
     right = "the end" if before is None else f"region {before} ({names[before].name})"
     where = f"inside {left}" if after == before and after is not None else f"between {left} and {right}"
     median, longest = float(np.median(group.missing)), max(group.missing)
-    length = _ms(counted, median) if longest <= 2 * median else f"up to {_ms(counted, longest)}"
+    length = _long(counted, median) if longest <= 2 * median else f"up to {_long(counted, longest)}"
     return f"{length} {where} on {len(group.missing)} of {len(counted.rows)} {counted.capture.about.rows}"
 
 
@@ -85,7 +81,7 @@ def _coverage(counted: Account, limits: Limits) -> Check:
         detail += f"; largest hole: {describe_hole(counted, holes[0])}"
     # Entry and exit are each known to one step of the clock.
     if worst.doubled > 2 * tick_step(counted.capture).step * len(worst.roots):
-        twice = _ms(counted, worst.doubled)
+        twice = _long(counted, worst.doubled)
         return Check("coverage", False, f"regions overlap on worker {worst.worker}: {twice} would be counted twice")
     return Check("coverage", lowest >= limits.coverage, detail)
 

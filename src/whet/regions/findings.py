@@ -9,7 +9,7 @@ from whet.regions.accounting import Account
 from whet.regions.checks import describe_hole
 from whet.regions.critical import critical_path
 from whet.regions.prediction import explain_waits
-from whet.regions.units import duration
+from whet.regions.ticks import tick_time
 
 WORTH_SAYING = 0.01  # of all worker time
 MOST_HOLES = 3
@@ -35,8 +35,8 @@ def findings(counted: Account) -> list[Finding]:
         return [*found, Finding(f"no critical path: {problem.cause}", bad=True)]
     for wait in explain_waits(counted):
         longest = sorted(wait.cause_regions.items(), key=lambda item: -item[1])[:2]
-        spent = ", ".join(f"{name} {duration(ticks, about.tick_source)}" for name, ticks in longest)
-        length = duration(wait.median_ticks, about.tick_source)
+        spent = ", ".join(f"{name} {tick_time(ticks, about.tick_source)}" for name, ticks in longest)
+        length = tick_time(wait.median_ticks, about.tick_source)
         whom = f"waiting for worker {wait.cause_worker}" + (f" ({spent})" if spent else "")
         found.append(Finding(f"{wait.wait}: {wait.workers} workers, median {length}, {whom}", bad=False))
     return found

@@ -13,7 +13,8 @@ from whet.regions.accounting import Account
 from whet.regions.critical import Path, critical_path
 from whet.regions.findings import findings
 from whet.regions.reducer import Row, Table
-from whet.regions.units import duration, percent
+from whet.regions.ticks import tick_time
+from whet.units import percent
 
 BAR_WIDTH = 24
 FILL = {"work": "█", "wait": "░", "boundary": "▒", "hole": "·"}
@@ -52,8 +53,8 @@ def render(table: Table, counted: Account) -> RenderableType:
             Text(indent) + Text(row.region, STYLE[row.role]),
             bar(share, row.role) if row.active_workers else Text("did not run", "dim"),
             percent(share) if row.active_workers else "",
-            duration(row.median_ticks, table.tick_source),
-            duration(row.p99_ticks, table.tick_source),
+            tick_time(row.median_ticks, table.tick_source),
+            tick_time(row.p99_ticks, table.tick_source),
             f"{row.active_workers}/{row.declared}",
             percent(on_path / counted.span) if on_path and counted.span else "",
             Text(_notes(row, counted), "dim"),
@@ -101,7 +102,7 @@ def _notes(row: Row, counted: Account) -> str:
 
 def _head(table: Table) -> Iterator[Text]:
     outside = f", outside total {table.total_us:,.3f} µs" if table.total_us else ""
-    span = duration(table.span_ticks, table.tick_source)
+    span = tick_time(table.span_ticks, table.tick_source)
     yield Text(f"{table.schema}: {table.workers} {table.rows_are}, span {span}{outside}")
     placed = "" if table.placement == "recorded" else "; places in time are assumed from the order of the stages"
     yield Text(f"clock {table.tick_source}, step {table.tick_step_text}; coverage {table.coverage:.3f}{placed}")

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
+from whet import units
 from whet.errors import BadInput
 
 # A common divisor d of n different ticks is luck with a chance of d^-(n-2); one in 2^15 is taken for a step.
@@ -40,6 +41,14 @@ def tick_source(name: str) -> TickSource:
     if name not in SOURCES:
         raise BadInput(f"there is no tick source {name!r}", cure=f"tick sources: {', '.join(SOURCES)}")
     return SOURCES[name]
+
+
+def tick_time(ticks: float | None, source: str) -> str:
+    """15.0 ms, 64 ns; plain ticks where they are no time."""
+    ns = tick_source(source).ns_per_tick
+    if ticks is None or ns is not None:
+        return units.duration(None if ticks is None or ns is None else ticks * ns)
+    return f"{ticks:,.0f} ticks"
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ stack up to what they explain and the rest of the strip stays open. Waits are ha
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from functools import cache
 from html import escape
@@ -16,7 +17,8 @@ from whet.regions.accounting import Account, Piece, WorkerTime
 from whet.regions.critical import Leg, critical_path
 from whet.regions.findings import findings
 from whet.regions.reducer import Table
-from whet.regions.units import axis_marks, duration, percent
+from whet.regions.ticks import tick_time
+from whet.units import percent
 
 MAX_ROWS = 96
 LAST_MARK = 0.93  # of the width: a mark further right ends at its place instead of standing over it
@@ -65,7 +67,7 @@ def fragment(
         strips.append(_strip(counted, row, (start, length or 1), on_path, height))
     facts = [
         f"<b>{capture.workers}</b> {capture.about.rows}",
-        f"span <b>{duration(counted.span, table.tick_source)}</b>",
+        f"span <b>{tick_time(counted.span, table.tick_source)}</b>",
         f"coverage <b>{table.coverage:.3f}</b>",
         f"clock {escape(table.tick_source)}, step {escape(table.tick_step_text)}",
     ]
@@ -139,11 +141,11 @@ def _strip(counted: Account, row: WorkerTime, scale: tuple[int, int], on_path: l
             boxes.append(f'<i class="wr-{kind}" style="{place};{style}" title="{escape(title)}"></i>')
 
     for hole in row.holes:
-        title = f"worker {row.worker}: {duration(hole.missing, source)} unexplained"
+        title = f"worker {row.worker}: {tick_time(hole.missing, source)} unexplained"
         box(hole.start, hole.end, "top:0;height:100%", "hole", title)
     for piece, base, share in _stacked(counted, row):
         region = counted.capture.schema.regions[piece.region]
-        title = f"worker {row.worker}: {region.name} {duration(piece.ticks, source)}"
+        title = f"worker {row.worker}: {region.name} {tick_time(piece.ticks, source)}"
         if not piece.placed:
             title += ", a sum without a place in time"
         style = f"bottom:{100 * base:.1f}%;height:{100 * share:.1f}%;{_colour(counted, piece.region)}"
@@ -183,7 +185,7 @@ def _keys(counted: Account, table: Table) -> str:
         region = counted.capture.schema.regions[row.region_id]
         name = escape(region.name) + (" (last trip)" if region.keeps == "last" else "")
         colour = _colour(counted, region.id)
-        numbers = f"{duration(row.median_ticks, table.tick_source)} × {row.active_workers}"
+        numbers = f"{tick_time(row.median_ticks, table.tick_source)} × {row.active_workers}"
         items.append(
             f'<li><i class="wr-{region.role}" style="{colour}"></i><span class="wr-name">{name}</span>'
             f'<span class="wr-num">{numbers} · {percent(row.total_ticks / all_time)}</span></li>'
@@ -196,3 +198,12 @@ def _keys(counted: Account, table: Table) -> str:
         )
     items.append('<li><i class="wr-path"></i><span class="wr-name">critical path</span></li>')
     return "".join(items)
+
+
+def axis_marks(length: int, source: str) -> list[tuple[float, str]]:
+    """(share of the length, label) at round numbers, four to eight of them, the zero included."""
+    if length <= 0:
+        return [(0.0, "0")]
+    step = 10.0 ** math.floor(math.log10(length))
+    step = next(step * part for part in (1, 0.5, 0.25, 0.2) if length / (step * part) >= 4 or part == 0.2)
+    return [(i * step / length, tick_time(i * step, source) if i else "0") for i in range(int(length / step) + 1)]

@@ -10,7 +10,7 @@ from markupsafe import Markup, escape
 
 from whet.evidence.record import Verdict
 from whet.evidence.report.scale import Scale, quantile
-from whet.evidence.units import ratio, tick
+from whet.units import ratio, tick
 
 STRIP_HEIGHT = 84
 AXIS_HEIGHT = 26

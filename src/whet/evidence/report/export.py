@@ -7,7 +7,7 @@ import io
 
 import msgspec
 
-from whet.evidence import units
+from whet import units
 from whet.evidence.headline import headline
 from whet.evidence.record import Export, Outcome, Run
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from markupsafe import Markup
 
-from whet.evidence import units
+from whet import units
 from whet.evidence.headline import Headline, headline
 from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict, Warning
 from whet.evidence.report import draw, scale
