@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.errors import BadInput, Unsupported
+from whet.errors import BadInput
 
 if TYPE_CHECKING:
+    from whet.evidence.statistics import Judge
     from whet.evidence.trial import Budget
 
 STATISTICS = ("median", "mean", "p90", "p99")
@@ -29,7 +30,7 @@ class BudgetChoice:
     seconds: float | None = None
     blocks: int | None = None
     confidence: float | None = None
-    judge: str = "median"
+    judge: Judge = "median"
     regime: str = "warm"
 
     def budget(self) -> Budget:
@@ -41,30 +42,13 @@ class BudgetChoice:
         asked = {size: getattr(self, size) for size in sizes if getattr(self, size) is not None}
         if not asked:
             return named
-        custom: Callable[..., Budget] | None = getattr(trial, "custom", None)
-        if custom is None:
-            raise _not_here(asked)
-        return custom(named, **asked)
-
-    def design(self, experiment: type[Any]) -> dict[str, str]:
-        """`judge` and `regime` as `experiment` takes them; asking for what it cannot do is an error."""
-        known = {field.name for field in fields(experiment)}
-        wanted = {"judge": self.judge, "regime": self.regime}
-        usual = {"judge": STATISTICS[0], "regime": REGIMES[0]}
-        if refused := [name for name in wanted if name not in known and wanted[name] != usual[name]]:
-            raise _not_here(refused)
-        return {name: value for name, value in wanted.items() if name in known}
-
-
-def _not_here(names: Any) -> Unsupported:
-    spelled = ", ".join(f"--{name}" for name in names)
-    return Unsupported(f"this build has no {spelled}", cure="leave it out, or use --quick or --rigorous")
+        return trial.custom(named, **asked)
 
 
 _OFFERED = (
     click.option("--quick", is_flag=True, help="A first answer in well under a minute."),
     click.option("--rigorous", is_flag=True, help="Narrow intervals; takes minutes."),
-    click.option("--rounds", type=click.IntRange(5), metavar="N", help="Stop after this many rounds."),
+    click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds in a block."),
     click.option(
         "--seconds",
         type=click.FloatRange(min=0, min_open=True),
@@ -72,7 +56,7 @@ _OFFERED = (
         metavar="S",
         help="Stop after this long.",
     ),
-    click.option("--blocks", type=click.IntRange(2), metavar="N", help="Start fresh processes this many times."),
+    click.option("--blocks", type=click.IntRange(5), metavar="N", help="Start fresh processes this many times."),
     click.option(
         "--confidence",
         type=click.FloatRange(0.5, 1, max_open=True),

@@ -6,6 +6,7 @@ import shlex
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -92,7 +93,7 @@ def make_plan(
     call_limit_s: float,
 ) -> Plan:
     """Reads variants and device against what the engine offers."""
-    from whet.evidence import seeds
+    from whet.evidence import seeds, system
     from whet.evidence.rig import Plan
     from whet.protocol import Clock
 
@@ -106,7 +107,13 @@ def make_plan(
         if device == "cpu" and not variant.file and engine.device_of(variant, device) != device:
             raise BadInput(f"variant {variant} does not run on the CPU", cure="leave --device out, or name its device")
     which: Clock = "device" if clock == "device" else "wall"
+    if which == "device" and any(variant.file for variant in chosen):
+        raise BadInput(
+            "a device clock is the variant's own word, and a candidate is a stranger", cure="use --clock wall"
+        )
     drawn = seeds.fresh() if seed is None else seed
+    # Every process of this user can read a command line.
+    system.host().hide_arguments(frozenset([str(drawn)]))
     return Plan(engine, loaded.ref, tuple(chosen), where, drawn, which, call_limit_s)
 
 
@@ -133,7 +140,7 @@ def run_and_store(
     from whet.evidence.store_rescue import add_or_keep
 
     run = Experiment(
-        plan=plan,
+        plan=replace(plan, regime=budget.regime),
         case=case,
         budget=budget.budget(),
         baseline=baseline,
@@ -141,8 +148,8 @@ def run_and_store(
         engine_sha256=loaded.sha256,
         evidence_folder=store.path.parent / "evidence",
         effect=budget.effect,
+        judge=budget.judge,
         on_progress=show,
-        **budget.design(Experiment),
     ).run()
     add_or_keep(store, run)
     return run

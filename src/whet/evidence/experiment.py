@@ -278,7 +278,7 @@ class Experiment:
         everything: list[Sample] = [s for name in times for s in result.samples[name]]
         return [
             *warnings.noisy(times),
-            *warnings.too_short(once, dict.fromkeys(once, chosen.calls), tick_ns),
+            *warnings.too_short(once, chosen.calls, tick_ns),
             *warnings.first_repeats_slow(early, times),
             *warnings.background_load(everything, surroundings),
             *warnings.throttling(times),

@@ -73,7 +73,7 @@ def hide_arguments(words: frozenset[str]) -> None:
         start, end = int(fields[45]), int(fields[46])
         at = start
         for word in ctypes.string_at(start, end - start).split(b"\0"):
-            if any(secret.encode() in word for secret in words):
+            if any(word in (secret.encode(), f"--seed={secret}".encode()) for secret in words):
                 ctypes.memset(at, ord("*"), len(word))
             at += len(word) + 1
 
