@@ -6,10 +6,10 @@ from pathlib import Path
 
 import faulty_engine
 import pytest
-
-from native_build import BuildKind, build
 from whet.evidence.examine import Refusal, examine
 from whet.evidence.gate import Plan, Rig
+
+from native_build import BuildKind, build
 from whet.protocol import Case, parse_variant
 
 ENGINE_FILE = Path(faulty_engine.__file__)

@@ -230,14 +230,14 @@ class Rig:
 
     def _timed(self, stand: Stand, worker: Worker, calls: int, seed: int, timing: bool) -> Reading | Red:
         limit_s = self.plan.call_limit_s * calls
-        before, own = self.host.usage(worker.pid), self.host.usage(os.getpid())
+        before = self.host.usage(worker.pid)
         worker.post(messages.Turn(calls=calls, with_timing=timing))
         thawed_ns = time.monotonic_ns()
         self.host.thaw(worker.pid)
         answer = worker.answer(limit_s)
         heard_ns = time.monotonic_ns()
         self.host.freeze(worker.pid)
-        after, own_after = self.host.usage(worker.pid), self.host.usage(os.getpid())
+        after = self.host.usage(worker.pid)
         stand.calls += calls
         if isinstance(answer, messages.Raised):
             return Red("raised", answer.text)
@@ -251,13 +251,12 @@ class Rig:
             return Red("inputs changed", "the inputs are not what they were before the turn")
         for region, spent_ns in claim.regions_ns.items():
             stand.regions_ns.setdefault(region, []).append(spent_ns)
-        waited_ns = after.waited_ns - before.waited_ns + own_after.waited_ns - own.waited_ns
         return Reading(
             calls=calls,
             wall_ns=claim.wall_ns,
-            outside_ns=max(heard_ns - thawed_ns - waited_ns, claim.wall_ns),
+            outside_ns=heard_ns - thawed_ns,
             cpu_ns=after.cpu_ns - before.cpu_ns,
-            waited_ns=waited_ns,
+            waited_ns=after.waited_ns - before.waited_ns,
             device_ns=claim.device_ns,
             seed=seed,
             digest="",
