@@ -53,7 +53,7 @@ def examine(
     readings: dict[str, list[Reading]] = {name: [] for name in rig.alive}
     rig.open(case)
     refusals: dict[str, Refusal] = {}
-    for name, red in rig.start(rig.alive).items():
+    for name, red in rig.move_on(rig.alive).items():
         refusals[name] = Refusal(name, red, case, 0)
         readings.pop(name)
         rig.retire(name)

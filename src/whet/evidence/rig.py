@@ -112,8 +112,7 @@ class Rig:
         return [str(variant) for variant in self.plan.variants if str(variant) not in self.refused]
 
     def open(self, case: Case, slots: int = 1) -> None:
-        """Makes the memory of `case` anew. Benches of another case are ended."""
-        self.stop()
+        """Makes the memory of `case` anew; `start` puts benches on it, or `move_on` those that are there."""
         self._forget_memory()
         self.layout = self.officials.measure(
             case,
@@ -148,21 +147,26 @@ class Rig:
         """Fresh processes for these arms on the open case, frozen; returns the arms that failed at it."""
         self.stop()
         self.cores = cores or self.host.usable_cores()
-        reds: dict[str, Red] = {}
-        started = []
         for name in arms:
             stand = self.stands[name]
             stand.worker, stand.turns = Worker("bench"), 0
-            started.append(stand)
         steps = (self._greet, self._load, self._set_up, *([self._seal] if sealed else []), self._rest)
+        return self._step_by_step(arms, steps, baseline)
+
+    def move_on(self, arms: Sequence[str]) -> dict[str, Red]:
+        """The processes that are there, on the case that is open now; those that are not, fresh."""
+        if any(self.stands[name].worker is None for name in arms):
+            return self.start(arms)
+        return self._step_by_step(arms, (self._wake, self._set_up, self._rest))
+
+    def _step_by_step(self, arms: Sequence[str], steps: Sequence[Any], baseline: str = "") -> dict[str, Red]:
+        """All arms take each step side by side."""
+        reds: dict[str, Red] = {}
         for step in steps:
-            posted = [stand for stand in started if stand.name not in reds]
-            for stand in posted:
-                if red := self._guarded(stand, step, baseline, ask=True):
-                    reds[stand.name] = red
-            for stand in posted:
-                if stand.name not in reds and (red := self._guarded(stand, step, baseline, ask=False)):
-                    reds[stand.name] = red
+            for ask in (True, False):
+                for name in arms:
+                    if name not in reds and (red := self._guarded(self.stands[name], step, baseline, ask=ask)):
+                        reds[name] = red
         return reds
 
     def stop(self) -> None:
@@ -321,6 +325,12 @@ class Rig:
             results[name] = reading.signed(report.digest, "full" if full else "agreement", report.error)
             key = str(stand.variant) if stand.variant else name
             self.errors[key] = max(self.errors.get(key, 0.0), report.error)
+
+    def _wake(self, stand: Stand, _: str, ask: bool) -> Red | None:
+        assert stand.worker is not None
+        if ask:
+            self.host.thaw(stand.worker.pid)
+        return None
 
     def _greet(self, stand: Stand, _: str, ask: bool) -> Red | None:
         if ask:
