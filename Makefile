@@ -6,8 +6,9 @@ VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f 2>/dev/null)
 TEST_WORKERS ?= 2
+TRIALS ?= 200
 
-.PHONY: help setup system driver demo test bench bench-peers lint format clean
+.PHONY: help setup system driver demo test soak bench bench-peers lint format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -40,6 +41,12 @@ bench: setup ## growth and ratio tables of every engine
 	$(BIN)/whet graph bench --rounds 3
 	$(BIN)/whet sweep msm affine --axis n=2^10,2^12,2^14,2^16,2^18 --quick
 	@for b in benchmarks/bench_*.py; do echo "== $$b"; $(BIN)/python $$b || exit 1; done
+
+soak: setup ## hours of self-comparisons and honest turns on this machine; figures for docs/evidence.md
+	$(BIN)/python benchmarks/soak --trials $(TRIALS) --power $(TRIALS)
+	$(BIN)/python benchmarks/soak --trials $(TRIALS) --busy
+	$(BIN)/python benchmarks/soak_honest.py
+	$(BIN)/python benchmarks/soak_honest.py --busy
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
 	@benchmarks/graph_peers/build

@@ -2,13 +2,14 @@
 
 `confined` holds from before any user code is loaded: nothing that looks into other processes, changes priorities or
 cores, mounts, or lets the kernel work for the process while it is frozen. `sealed` is added before the first timed
-turn: no new process, no file opened for writing, no socket. Filters cannot be taken away again.
+turn: no new process, no file opened for writing, no socket, no signal to others. Filters cannot be taken away again.
 """
 
 from __future__ import annotations
 
 import ctypes
 import errno
+import os
 import platform
 import struct
 from collections.abc import Sequence
@@ -34,6 +35,7 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "io_uring_setup": ("confined", 425, 425),
     "ioprio_set": ("confined", 251, 30),
     "kcmp": ("confined", 312, 272),
+    "kill": ("by argument", 62, 129),
     "keyctl": ("confined", 250, 219),
     "link": ("sealed", 86, None),
     "linkat": ("sealed", 265, 37),
@@ -54,11 +56,14 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "pivot_root": ("confined", 155, 41),
     "process_vm_readv": ("confined", 310, 270),
     "process_vm_writev": ("confined", 311, 271),
+    "pidfd_send_signal": ("sealed", 424, 424),
     "ptrace": ("confined", 101, 117),
     "rename": ("sealed", 82, None),
     "renameat": ("sealed", 264, 38),
     "renameat2": ("sealed", 316, 276),
     "request_key": ("confined", 249, 218),
+    "rt_sigqueueinfo": ("by argument", 129, 138),
+    "rt_tgsigqueueinfo": ("by argument", 297, 240),
     "sched_setaffinity": ("confined", 203, 122),
     "sched_setattr": ("confined", 314, 274),
     "sched_setparam": ("confined", 142, 118),
@@ -69,6 +74,8 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "socket": ("sealed", 41, 198),
     "symlink": ("sealed", 88, None),
     "symlinkat": ("sealed", 266, 36),
+    "tgkill": ("by argument", 234, 131),
+    "tkill": ("sealed", 200, 130),
     "truncate": ("sealed", 76, 45),
     "umount2": ("confined", 166, 39),
     "unlink": ("sealed", 87, None),
@@ -111,6 +118,9 @@ def sealed() -> bytes:
         number = _CALLS[name][column]
         if isinstance(number, int):
             tests += _look_into(number, argument, bits, error, refuse_set=name != "clone")
+    for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
+        number = _CALLS[name][column]
+        tests += _only_for(int(number or 0), os.getpid(), errno.EPERM)
     # Refused as unknown, so that a C library falls back to the call that can be looked into.
     return _program([(_numbers("sealed"), errno.EACCES), (_numbers("unknown"), errno.ENOSYS)], tests)
 
@@ -157,6 +167,17 @@ def _look_into(number: int, argument: int, bits: int, error: int, *, refuse_set:
         _step(_JUMP_EQ, 0, 4, number),
         _step(_LOAD, 0, 0, _ARGUMENT_AT + 8 * argument),
         _step(_JUMP_SET, *allowed, bits),
+        _step(_RETURN, 0, 0, _ERRNO | error),
+        _step(_LOAD, 0, 0, _NUMBER_AT),
+    ]
+
+
+def _only_for(number: int, value: int, error: int) -> list[bytes]:
+    """Refuses the call unless its first argument is `value`."""
+    return [
+        _step(_JUMP_EQ, 0, 4, number),
+        _step(_LOAD, 0, 0, _ARGUMENT_AT),
+        _step(_JUMP_EQ, 1, 0, value),
         _step(_RETURN, 0, 0, _ERRNO | error),
         _step(_LOAD, 0, 0, _NUMBER_AT),
     ]
