@@ -99,9 +99,9 @@ def power(run: Run, trials: int) -> Iterator[str]:
 def page(run: Run, trials: int) -> Iterator[str]:
     yield HEADING
     yield ""
-    yield "Whole trials under the real stopping rule on scripted noise; `tests/evidence/scripted_clock.py` says what each"
-    yield f"model is. Stated confidence 99 %; {trials:,} quick trials a cell, a quarter of that by default. Written anew"
-    yield f"by `python benchmarks/bench_coverage.py --trials {trials} --write`."
+    yield "Whole trials under the real stopping rule on scripted noise; `tests/evidence/scripted_clock.py` says"
+    yield f"what each model is. Stated confidence 99 %; {trials:,} quick trials a cell, a quarter of that by default."
+    yield f"Written anew by `python benchmarks/bench_coverage.py --trials {trials} --write`."
     yield ""
     yield from coverage(run, trials)
     yield ""
@@ -109,8 +109,8 @@ def page(run: Run, trials: int) -> Iterator[str]:
     yield ""
     yield from several(run, max(1, trials // 2))
     yield ""
-    yield f"Power: how often a slowdown is called SLOWER, {max(1, trials // 3):,} trials a cell, and after how many blocks"
-    yield "a factor of two is."
+    yield f"Power: how often a slowdown is called SLOWER, {max(1, trials // 3):,} trials a cell, and after how many"
+    yield "blocks a factor of two is."
     yield ""
     yield from power(run, max(1, trials // 3))
 

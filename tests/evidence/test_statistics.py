@@ -162,6 +162,23 @@ def test_scale_does_not_matter_and_swapping_inverts():
     assert first.half_width == pytest.approx(swapped.half_width) and first.distance == pytest.approx(swapped.distance)
 
 
+def test_processes_that_are_all_in_one_mode_by_luck_are_no_more_certain_than_the_control():
+    """Five candidate's processes of five in the slow mode: the control, which saw both modes, says what luck can do."""
+    baseline, lucky = of_blocks(np.ones((5, 4))), of_blocks(np.full((5, 4), 1.3))
+    control = interval(of_blocks(np.repeat([[1.0], [1.3], [1.0], [1.3], [1.3]], 4, axis=1)), baseline)
+    alone = interval(lucky, baseline)
+    beside = interval(lucky, baseline, least_error=control.error)
+    assert outcome(alone, 0.02) is Outcome.SLOWER and outcome(beside, 0.02) is Outcome.UNDECIDED
+    assert beside.half_width == pytest.approx(control.half_width)
+
+
+def test_the_trial_takes_the_error_of_its_control():
+    """Under modes no interval of a candidate is narrower than the control's of the same look."""
+    for seed in range(10):
+        found = trial("modes", {"a": 1.0, "b": 1.0}, seed)
+        assert found.intervals["b"].half_width >= found.control_interval.half_width * (1 - 1e-9)
+
+
 def test_four_blocks_are_no_interval():
     assert interval(of_blocks(np.ones((4, 50))), of_blocks(np.ones((4, 50)))) is None
     assert interval(of_blocks(np.ones((5, 1))), of_blocks(np.ones((5, 1)))) is not None
