@@ -64,7 +64,7 @@ def _not_here(names: Any) -> Unsupported:
 _OFFERED = (
     click.option("--quick", is_flag=True, help="A first answer in well under a minute."),
     click.option("--rigorous", is_flag=True, help="Narrow intervals; takes minutes."),
-    click.option("--rounds", type=click.IntRange(5), metavar="N", help="Stop after this many rounds."),
+    click.option("--rounds", type=click.IntRange(1), metavar="N", help="Rounds in a block."),
     click.option(
         "--seconds",
         type=click.FloatRange(min=0, min_open=True),
@@ -72,7 +72,7 @@ _OFFERED = (
         metavar="S",
         help="Stop after this long.",
     ),
-    click.option("--blocks", type=click.IntRange(2), metavar="N", help="Start fresh processes this many times."),
+    click.option("--blocks", type=click.IntRange(2), metavar="N", help="So many blocks of fresh processes."),
     click.option(
         "--confidence",
         type=click.FloatRange(0.5, 1, max_open=True),
