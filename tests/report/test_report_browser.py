@@ -42,7 +42,8 @@ CONTRASTS = """() => {
         }
         return "rgb(255, 255, 255)";
     };
-    return [...document.querySelectorAll("h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, .weaker, .opposite, .floor, td")].map(e => {
+    const judged = "h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, .weaker, .opposite, .floor, td";
+    return [...document.querySelectorAll(judged)].map(e => {
         const [light, dark] = [luminance(getComputedStyle(e).color), luminance(background(e))].sort((x, y) => y - x);
         return [(light + .05) / (dark + .05), e.className || e.tagName];
     });
