@@ -51,7 +51,7 @@ def show_run(run: Run, *, tails: bool = False) -> None:
 
 
 def beside(run: Run) -> list[tuple[str, str]]:
-    """(label, line): what the oracle saw, noise floor, isolation, tails that disagree, floors, a task never examined."""
+    """(label, line): what the oracle saw, noise, isolation, tails that disagree, floors, a task never examined."""
     from whet.evidence import remarks
 
     lines = [("checked", checked_in_words(run.gates))]
