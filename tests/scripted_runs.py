@@ -5,8 +5,26 @@ from __future__ import annotations
 import random
 import statistics
 
-from whet.evidence.record import Block, Design, Failure, Gate, Outcome, Run, Sample, Verdict, Warning
-from whet.protocol import Case
+import msgspec
+
+from whet.evidence.record import (
+    CONTROL,
+    EMPTY,
+    Block,
+    Control,
+    Design,
+    Failure,
+    Floor,
+    Gate,
+    Isolation,
+    Outcome,
+    Run,
+    Sample,
+    Tails,
+    Verdict,
+    Warning,
+)
+from whet.protocol import Case, Tolerance
 
 NAMES = (
     "plain",
@@ -155,3 +173,65 @@ def _verdict(names: list[str], i: int, green: list[int], samples: list[Sample]) 
         high=ratio * 1.01,
         reasons=[f"the whole interval lies {'below' if ratio < 1 else 'above'} 1"],
     )
+
+
+def blocked_run(seed: int, *, blocks: int = 6, rounds: int = 8, weaker: bool = False, tails: bool = False) -> Run:
+    """A run of today's version: blocks on two cores in turn, a control arm, floor, isolation, errors and summaries.
+
+    `weaker` takes part of the isolation away; `tails` gives the fastest candidate a mean that says the opposite.
+    """
+    plain = scripted_run(seed, repeats=blocks * rounds)
+    rng = random.Random(seed + 1)
+    offsets = {(block, name): rng.gauss(0, 0.02) for block in range(blocks) for name in (*plain.variants, CONTROL)}
+    samples = []
+    for sample in plain.samples:
+        block = sample.round // rounds
+        arms = [sample.variant, *([CONTROL, EMPTY] if sample.variant == plain.baseline else [])]
+        for number, arm in enumerate(arms):
+            level = 1 + offsets.get((block, arm), 0.0) + rng.gauss(0, 0.01)
+            slow = 9.0 if tails and arm == plain.variants[2] and sample.round % 5 == 0 else 1.0
+            wall_ns = 1_500 if arm == EMPTY else int(sample.wall_ns * level * slow)
+            fields = {"variant": arm, "order": sample.order + 3 * number, "block": block, "wall_ns": wall_ns}
+            samples.append(msgspec.structs.replace(sample, **fields, cpu_ns=wall_ns, outside_ns=wall_ns + 120_000))
+    times = {arm: [s.wall_ns for s in samples if s.variant == arm] for arm in (*plain.variants, CONTROL)}
+    return msgspec.structs.replace(
+        plain,
+        samples=samples,
+        design=Design(
+            candidates=2,
+            blocks=[Block(number=number, cores=[number % 2], rounds=rounds) for number in range(blocks)],
+        ),
+        control=Control(outcome=Outcome.UNDECIDED, ratio=1.004, low=0.981, high=1.027),
+        tails={arm: _tails(values) for arm, values in times.items()},
+        floor=Floor(empty_ns=1_500, read_ns=2_400_000, bandwidth_bytes_per_s=11.5e9, turn_overhead_ns=118_000),
+        isolation=Isolation(
+            name="namespaces and system call filter" + (", weaker" if weaker else ""),
+            granted=["own user", "own process ids", "no network"],
+            missing={"system call filter": "the kernel refused it (EINVAL)"} if weaker else {},
+        ),
+        errors={name: 0.01 + 0.33 * number for number, name in enumerate(plain.variants)},
+        tolerance=Tolerance(relative=1e-6, absolute=1e-9),
+        summaries={name: f"how {name.partition(':')[0]} goes about it, in one line" for name in plain.variants},
+    )
+
+
+def _tails(values: list[int]) -> Tails:
+    ordered = sorted(values)
+    low, median, high, p90, p99 = (float(ordered[int(q * (len(ordered) - 1))]) for q in (0.25, 0.5, 0.75, 0.9, 0.99))
+    return Tails(median=median, mean=statistics.fmean(values), p90=p90, p99=p99, spread=(high - low) / median)
+
+
+def scripted_sweep(sizes: tuple[int, ...] = (256, 1024, 4096, 16384, 65536)) -> list[Run]:
+    """One run per size; the three variants grow as n, n^0.8 and n^1.1, so that some of them cross."""
+    runs = []
+    for seed, size in enumerate(sizes):
+        run = blocked_run(100 + seed)
+        grown = dict(zip(run.variants, (1.0, 9.0 * size**-0.25, 0.3 * size**0.12), strict=True))
+        factors = {name: size / 1024 * factor for name, factor in grown.items()}
+        samples = [
+            msgspec.structs.replace(s, wall_ns=max(1, int(s.wall_ns * factors.get(s.variant, size / 1024))))
+            for s in run.samples
+        ]
+        case = Case(sizes={"n": size}, profile="random")
+        runs.append(msgspec.structs.replace(run, case=case, samples=samples, tails={}))
+    return runs

@@ -18,7 +18,7 @@ from typing import Any, ClassVar, Literal
 import msgspec
 import numpy.typing as npt
 
-from whet.errors import BadInput
+from whet.errors import BadInput, Unsupported
 
 Array = npt.NDArray[Any]
 Arrays = Mapping[str, Array]
@@ -148,6 +148,50 @@ class MemoryRow:
     lifetime: str = "run"
 
 
+@dataclass(frozen=True)
+class BudgetStep:
+    """One way to do with less memory: its peak, how in words, and what the engine knows of it, by name.
+
+    Names that end in `_bytes` or `_ns` say their unit.
+    """
+
+    total_bytes: int
+    words: str
+    facts: Mapping[str, int | None]
+
+
+@dataclass(frozen=True)
+class BudgetFrontier:
+    """What ever smaller budgets give, the fewest bytes last; `chosen`, with its map, is for the budget asked for.
+
+    `model` says how the facts that are no sizes were estimated.
+    """
+
+    variant: str
+    n: int
+    rows: Sequence[MemoryRow]
+    chosen: BudgetStep
+    steps: Sequence[BudgetStep]
+    floor_bytes: int
+    model: str = ""
+
+
+@dataclass(frozen=True)
+class KernelSource:
+    """A kernel as a device gets it: its WGSL and the entry point."""
+
+    source: str
+    entry: str
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """Every pass of a variant, by name."""
+
+    variant: str
+    passes: Mapping[str, KernelSource]
+
+
 @dataclass
 class Timing:
     """What a device clock said about the last run; an engine that has none leaves it None."""
@@ -240,6 +284,20 @@ class Engine(ABC):
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Closed-form sizes of everything a run allocates; empty where the engine does not promise one."""
         return ()
+
+    def budget_frontier(self, variant: str | None, n: int, budget_bytes: int | None) -> BudgetFrontier:
+        """What a memory budget does to a variant (the engine's own choice unless named), in closed form."""
+        raise Unsupported(
+            f"engine {self.name} has no budget lever", cure="its map is in the runs that `whet ab` stores"
+        )
+
+    def measure_frontier(self, frontier: BudgetFrontier) -> Sequence[int | None]:
+        """Nanoseconds of a call at each step of a frontier; None where none was timed."""
+        raise Unsupported(f"engine {self.name} does not time its budgets", cure="leave --measure out")
+
+    def kernels(self, variant: str | None) -> Kernels:
+        """The GPU kernels of a variant (the engine's own choice unless named), rendered without a device."""
+        raise Unsupported(f"engine {self.name} does not describe its kernels", cure="use an engine that does: msm")
 
     def close(self, state: Any) -> None:
         """Releases what `setup` made."""

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from scripted_runs import scripted_run
+from scripted_runs import blocked_run, scripted_run, scripted_sweep
 from whet.evidence.headline import headline
 from whet.evidence.record import Decision
 from whet.evidence.report import render_report
@@ -42,7 +42,8 @@ CONTRASTS = """() => {
         }
         return "rgb(255, 255, 255)";
     };
-    return [...document.querySelectorAll("h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, td")].map(e => {
+    const judged = "h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, .weaker, .opposite, .floor, td";
+    return [...document.querySelectorAll(judged)].map(e => {
         const [light, dark] = [luminance(getComputedStyle(e).color), luminance(background(e))].sort((x, y) => y - x);
         return [(light + .05) / (dark + .05), e.className || e.tagName];
     });
@@ -74,6 +75,8 @@ def reports(tmp_path_factory):
     contents = {
         "one": render_report([one], {one.id: [chosen]}),
         "twelve": render_report([scripted_run(2, variants=12, repeats=200)]),
+        "blocked": render_report([blocked_run(1, weaker=True, tails=True)]),
+        "sweep": render_report(scripted_sweep()),
         "many": render_report([scripted_run(seed, variants=1 + seed % 4) for seed in range(5)]),
     }
     for name, text in contents.items():
@@ -101,7 +104,7 @@ def look(browser, reports):
         context.close()
 
 
-@pytest.mark.parametrize("name", ["one", "twelve", "many"])
+@pytest.mark.parametrize("name", ["one", "twelve", "many", "blocked", "sweep"])
 def test_no_network_no_errors_no_sideways_scrolling(look, reports, name):
     page = look(name)
     for width, height in SIZES:
@@ -140,10 +143,36 @@ def test_tick_labels_do_not_overlap(look):
         assert all(left[1] < right[0] for left, right in pairwise(boxes)), width
 
 
+def test_blocks_lie_around_the_interval_of_their_candidate(look):
+    page = look("blocked")
+    rows = page.locator(".forest .row:has(.interval)")
+    assert rows.count() == 3
+    for number in range(3):
+        dots = rows.nth(number).locator(".blocks circle")
+        places = sorted(dots.nth(k).bounding_box()["x"] for k in range(dots.count()))
+        middle = rows.nth(number).locator(".interval circle").bounding_box()["x"]
+        assert len(places) == 6 and places[0] < middle + 20 and places[-1] > middle - 20
+
+
+@pytest.mark.parametrize("size", [PHONE, (1440, 900)])
+def test_growth_is_drawn_inside_its_frame(look, size):
+    page = look("sweep", size)
+    frame = page.locator(".growth > svg").bounding_box()
+    dots = page.locator(".growth circle")
+    assert dots.count() == 15
+    for k in range(dots.count()):
+        dot = dots.nth(k).bounding_box()
+        assert frame["x"] - 4 <= dot["x"] and dot["x"] + dot["width"] <= frame["x"] + frame["width"] + 4
+        assert frame["y"] <= dot["y"] <= frame["y"] + frame["height"]
+    labels = page.evaluate("[...document.querySelectorAll('.growth text')].map(e => e.getBoundingClientRect().x)")
+    assert min(labels) >= 0
+
+
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_text_has_contrast(look, scheme):
+@pytest.mark.parametrize("name", ["one", "blocked"])
+def test_text_has_contrast(look, scheme, name):
     """WCAG AA for what carries the verdict, in both schemes."""
-    page = look("one", scheme=scheme)
+    page = look(name, scheme=scheme)
     pairs = page.evaluate(CONTRASTS)
     assert len(pairs) > 20
     assert [pair for pair in pairs if pair[0] < 4.5] == []

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-from html.parser import HTMLParser
 
 import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from page_reader import Page
 
 from scripted_runs import NAMES, scripted_run
 from whet import units
@@ -17,40 +17,6 @@ from whet.evidence.headline import headline
 from whet.evidence.record import Decision, Outcome, Run, Sample
 from whet.evidence.report import render_report, scale
 from whet.evidence.report.across import across
-
-VOID = {"meta", "link", "br", "wbr", "hr", "img", "input"}
-
-
-class Page(HTMLParser):
-    """Checks nesting, and collects text and attributes."""
-
-    def __init__(self, source: str) -> None:
-        super().__init__()
-        self.open: list[str] = []
-        self.text: list[str] = []
-        self.tags: list[tuple[str, dict[str, str | None]]] = []
-        self.feed(source)
-        self.close()
-        assert not self.open, f"never closed: {self.open}"
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.tags.append((tag, dict(attrs)))
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if "style" not in self.open:
-            self.text.append(data)
-
-    @property
-    def words(self) -> str:
-        return " ".join("".join(self.text).split())
 
 
 def with_verdict(run: Run, **fields) -> Run:
@@ -231,7 +197,7 @@ def test_headline_names_rivals_that_cannot_be_told_apart():
     ]
     said = headline(msgspec.structs.replace(run, verdicts=close))
     assert said.ship == "pippenger:glv=true" and "Not told apart from it: pippenger." in said.detail
-    assert "2 times as fast" in said.text and "1.82 to 2.22 times" in said.detail
+    assert "2.00 times as fast" in said.text and "1.82 to 2.22 times" in said.detail
 
 
 @settings(max_examples=300, deadline=None)

@@ -31,6 +31,7 @@ from whet.errors import BadInput, ExitCode
 )
 @click.option("--fail-if-slower", is_flag=True, help="Exit with 1 if any variant is SLOWER than the baseline.")
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML report.")
+@click.option("--tails", is_flag=True, help="Show mean, 90th and 99th percentile as well.")
 @options.store_path
 @options.as_json
 def command(**given: Any) -> ExitCode:
@@ -58,6 +59,7 @@ def compare(
     budget: BudgetChoice,
     fail_if_slower: bool,
     report: Path | None,
+    tails: bool,
     store_path: Path | None,
     as_json: bool,
     **planned: Any,
@@ -85,7 +87,7 @@ def compare(
     if as_json:
         print_json(run)
     else:
-        show_run(run)
+        show_run(run, tails=tails)
         click.echo(f"run {run.id}; again: {run.command}")
     if report is not None:
         from whet.evidence.report import render_report

@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
+
+from whet.evidence.growth import fitted_exponent
 
 if TYPE_CHECKING:
     from whet.evidence.record import Run
 
 
 def show_growth(runs: Sequence[Run]) -> None:
-    import numpy as np
     from rich.table import Table
 
+    from whet import units
     from whet.cli.console import console
     from whet.cli.run_view import show_failures
     from whet.evidence.cases import volume
-    from whet.evidence.trial import call_times
-    from whet.units import duration
+    from whet.evidence.growth import growths
+    from whet.evidence.remarks import tails_of, weaker_isolation
 
     out = console()
     first = runs[0]
@@ -28,6 +29,7 @@ def show_growth(runs: Sequence[Run]) -> None:
         "case",
         "variant",
         "time per call",
+        "spread",
         f"ratio to {first.baseline}",
         "interval",
         "per element",
@@ -39,33 +41,32 @@ def show_growth(runs: Sequence[Run]) -> None:
         verdicts = {verdict.candidate: verdict for verdict in run.verdicts}
         sizes = " ".join(f"{axis}={size}" for axis, size in run.case.sizes.items())
         for gate in run.gates:
-            samples = [sample for sample in run.samples if sample.variant == gate.variant]
-            verdict = verdicts.get(gate.variant)
+            tails, verdict = tails_of(run, gate.variant), verdicts.get(gate.variant)
             said = verdict.outcome.value if verdict else "baseline"
-            if not samples:
-                table.add_row(sizes, gate.variant, "-", "", "", "", "REFUSED" if not gate.green else said)
+            if not gate.green or tails is None:
+                table.add_row(sizes, gate.variant, units.NOTHING, *[""] * 4, "REFUSED" if not gate.green else said)
                 continue
-            median = float(np.median(call_times(samples, verdict.clock if verdict else "wall")))
             elements = volume(run.case)
-            points.setdefault(gate.variant, []).append((elements, median))
+            points.setdefault(gate.variant, []).append((elements, tails.median))
             ratio = interval = ""
             if verdict and verdict.ratio and verdict.low and verdict.high:
-                ratio, interval = f"{verdict.ratio:.3f}", f"{verdict.low:.3f} to {verdict.high:.3f}"
-            table.add_row(sizes, gate.variant, duration(median), ratio, interval, duration(median / elements), said)
+                ratio, interval = units.ratio(verdict.ratio), units.interval(verdict.low, verdict.high)
+            time, each = units.duration(tails.median), units.duration(tails.median / elements)
+            table.add_row(sizes, gate.variant, time, units.percent(tails.spread), ratio, interval, each, said)
+        if run.control is not None:
+            span = units.interval(run.control.low, run.control.high)
+            table.add_row(
+                sizes, f"{run.baseline} against itself", "", "", units.ratio(run.control.ratio), span, "", "noise floor"
+            )
     out.print(table)
     for variant, pairs in points.items():
         exponent = fitted_exponent(pairs)
         if exponent is not None:
             out.print(f"{variant}: time grows as elements^{exponent:.2f}")
+    for picture in growths(runs):
+        for crossing in picture.crossings:
+            out.print(crossing)
+    for missing in dict.fromkeys(line for run in runs for line in weaker_isolation(run)):
+        out.print(f"isolation weaker than usual: {missing}", style="yellow")
     for run in runs:
         show_failures(run.gates)
-
-
-def fitted_exponent(pairs: Sequence[tuple[int, float]]) -> float | None:
-    """Slope of log time over log elements, by least squares; None without two different sizes."""
-    logs = [(math.log(elements), math.log(time)) for elements, time in pairs if elements > 0 and time > 0]
-    mean_x = sum(x for x, _ in logs) / len(logs) if logs else 0.0
-    spread = sum((x - mean_x) ** 2 for x, _ in logs)
-    if spread == 0:
-        return None
-    return sum((x - mean_x) * y for x, y in logs) / spread

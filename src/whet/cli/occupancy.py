@@ -8,7 +8,7 @@ import click
 
 from whet.cli import options
 from whet.cli.subject import EngineName
-from whet.errors import BadInput, Unsupported
+from whet.errors import BadInput
 
 if TYPE_CHECKING:
     from whet.gpu.live_words import Footprint
@@ -19,7 +19,7 @@ NOTE = "a model from the WGSL and public architecture figures (docs/occupancy.md
 
 @click.command("occupancy", short_help="registers and workgroup memory of a variant against GPU profiles: a model")
 @click.argument("engine", type=EngineName())
-@click.option("--variant", default="walker", show_default=True, metavar="VARIANT", help="A GPU variant, with knobs.")
+@click.option("--variant", metavar="VARIANT", help="A GPU variant, with knobs; the engine's own choice unless given.")
 @click.option("--pass", "which", default="accumulate", show_default=True, metavar="NAME", help="The pass to look at.")
 @click.option("--arrays", is_flag=True, help="Count a thread's own arrays as registers too.")
 @options.as_json
@@ -31,30 +31,24 @@ def command(**given: Any) -> None:
     show_occupancy(**given)
 
 
-def show_occupancy(*, engine: str, variant: str, which: str, arrays: bool, as_json: bool) -> None:
+def show_occupancy(*, engine: str, variant: str | None, which: str, arrays: bool, as_json: bool) -> None:
     from whet.cli.console import print_json
     from whet.evidence.registry import load
     from whet.gpu.live_words import footprint
     from whet.gpu.occupancy import PROFILES, predict
-    from whet.msm.webgpu.knobs import SPECS, Choice
-    from whet.msm.webgpu.plan import render
-    from whet.protocol import choose_variant
 
-    if engine != "msm":
-        load(engine)
-        raise Unsupported(f"engine {engine} does not describe its kernels", cure="use msm")
-    chosen = choose_variant("msm on a GPU", list(SPECS.values()), variant)
-    kernels = render(Choice.of(chosen.name, chosen.knobs), chosen.knobs.get("multiply") == "wide", None)
-    if which not in kernels:
-        raise BadInput(f"{chosen} has no pass {which!r}", cure=f"passes: {', '.join(kernels)}")
-    kernel = kernels[which].kernel
+    loaded = load(engine).engine
+    offered = loaded.kernels(variant)
+    if which not in offered.passes:
+        raise BadInput(f"{offered.variant} has no pass {which!r}", cure=f"passes: {', '.join(offered.passes)}")
+    kernel = offered.passes[which]
     found = footprint(kernel.source, kernel.entry)
     predicted = [predict(profile, found, arrays_in_registers=arrays) for profile in PROFILES]
     if as_json:
         rows = [_as_dict(one) for one in predicted]
-        print_json({"variant": str(chosen), "pass": which, "is": NOTE, "kernel": found, "profiles": rows})
+        print_json({"variant": offered.variant, "pass": which, "is": NOTE, "kernel": found, "profiles": rows})
         return
-    _show(f"msm {chosen}  pass {which}", found, predicted)
+    _show(f"{loaded.name} {offered.variant}  pass {which}", found, predicted)
 
 
 def _as_dict(one: Residency) -> dict[str, Any]:

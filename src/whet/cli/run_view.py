@@ -1,4 +1,4 @@
-"""A run on the terminal: a table, one line per verdict, the warnings, and which variant to ship."""
+"""A run on the terminal: a table, one line per verdict, what to know beside it, and which variant to ship."""
 
 from __future__ import annotations
 
@@ -9,32 +9,33 @@ from typing import TYPE_CHECKING
 from whet.errors import ExitCode
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from whet.evidence.record import Gate, Run, Verdict
 
 COLOURS = {"FASTER": "green", "SLOWER": "red", "SAME": "cyan", "UNDECIDED": "yellow", "REFUSED": "bold red"}
+LEFT = ("variant", "gate", "interval", "verdict")
 
 
-def show_run(run: Run) -> None:
-    from rich.table import Table
+def show_run(run: Run, *, tails: bool = False) -> None:
+    """`tails` adds mean and percentiles; they show by themselves where they say the opposite of a verdict."""
     from rich.text import Text
 
     from whet.cli.console import console
+    from whet.evidence import remarks
     from whet.evidence.headline import headline
 
     out = console()
-    clock = run.verdicts[0].clock if run.verdicts else "wall"
-    out.print(f"{run.engine}  {run.case}  device={run.where}  clock={clock}  seed={run.seed}")
-    table = Table(box=None, pad_edge=False, header_style="dim")
-    for heading in ("variant", "gate", "time per call", "spread", "ratio", "interval", "verdict"):
-        table.add_column(heading, justify="right" if heading in ("time per call", "spread", "ratio") else "left")
-    verdicts = {verdict.candidate: verdict for verdict in run.verdicts}
-    for gate in run.gates:
-        table.add_row(*_cells(run, gate, verdicts.get(gate.variant), clock))
-    out.print(table)
+    out.print(f"{run.engine}  {run.case}  device={run.where}  clock={remarks.clock_of(run)}  seed={run.seed}")
+    out.print(_times(run))
+    if tails or any(remarks.opposite(run, verdict) for verdict in run.verdicts):
+        out.print(_tails(run))
     for verdict in run.verdicts:
         words = Text(f"{verdict.outcome:<10}", style=COLOURS[verdict.outcome])
         against = "" if verdict.candidate == verdict.baseline else f" against {verdict.baseline}"
         out.print(words + Text(f"{verdict.candidate}{against}: {'; '.join(verdict.reasons)}"))
+    for label, line in beside(run):
+        out.print(Text(f"{label:<10}", style="yellow" if label in ("isolation", "opposite") else "dim") + Text(line))
     show_failures(run.gates)
     for kind, some in groupby(run.warnings, key=lambda warning: warning.kind):
         warnings = list(some)
@@ -47,6 +48,37 @@ def show_run(run: Run) -> None:
     out.print(Text(f"ship: {said.ship or 'nothing yet'}; {why}", style="bold"))
     if said.ship and said.detail:
         out.print(f"  {said.detail}")
+
+
+def beside(run: Run) -> list[tuple[str, str]]:
+    """(label, line): what the oracle saw, noise, isolation, tails that disagree, floors, a task never examined."""
+    from whet.evidence import remarks
+
+    lines = [("checked", checked_in_words(run.gates))]
+    if control := remarks.control_in_words(run):
+        lines.append(("control", control))
+    if missing := remarks.weaker_isolation(run):
+        lines.append(("isolation", f"weaker than usual: {'; '.join(missing)}"))
+    lines += [("opposite", said) for verdict in run.verdicts if (said := remarks.opposite_in_words(run, verdict))]
+    lines += [("floor", f"{name} is {said}") for name in run.variants if (said := remarks.at_floor(run, name))]
+    if run.design is not None and not run.task_examined:
+        lines.append(("task", "never examined: whet check TASK --task tries answers that cost nothing"))
+    return [(label, line) for label, line in lines if line]
+
+
+def checked_in_words(gates: Sequence[Gate]) -> str:
+    """One line for all variants where they were checked equally often."""
+    from whet.evidence.remarks import checked
+
+    if not gates:
+        return ""
+    counts = {gate.variant: checked(gate) for gate in gates}
+    if len(set(counts.values())) == 1:
+        said = f"{checked(gates[0])}{' of each variant' if len(gates) > 1 else ''}"
+    else:
+        said = ", ".join(f"{count} of {name}" for name, count in counts.items())
+    whole = all(gate.full_checks >= gate.digest_checks for gate in gates)
+    return f"by the oracle: {said}" + ("" if whole else "; in the other rounds the variants had to agree")
 
 
 def show_failures(gates: Sequence[Gate]) -> None:
@@ -63,24 +95,58 @@ def show_failures(gates: Sequence[Gate]) -> None:
         out.print(f"  fails again: {failure.command}", soft_wrap=True)
 
 
-def _cells(run: Run, gate: Gate, verdict: Verdict | None, clock: str) -> list[str]:
-    import numpy as np
+def _times(run: Run) -> Table:
+    headings = ["variant", "gate", "time per call", "spread", "ratio", "interval", "verdict"]
+    if run.errors:
+        headings.insert(4, "error")
+    table = _table(headings)
+    verdicts = {verdict.candidate: verdict for verdict in run.verdicts}
+    for gate in run.gates:
+        cells = _cells(run, gate, verdicts.get(gate.variant))
+        table.add_row(*(cells[heading] for heading in headings))
+    return table
 
-    from whet.evidence.trial import call_times
+
+def _tails(run: Run) -> Table:
+    from whet.evidence.remarks import tails_of
     from whet.units import duration
 
-    checks = f"{'green' if gate.green else 'RED'} {gate.full_checks}/{gate.digest_checks}"
-    times = call_times([sample for sample in run.samples if sample.variant == gate.variant], clock)
-    if not gate.green or not len(times):
-        return [gate.variant, checks, "-", "", "", "", verdict.outcome if verdict else ""]
-    median = float(np.median(times))
-    spread = float(np.median(np.abs(times - median)) / median)
-    cells = [gate.variant, checks, duration(median), f"{spread:.1%}"]
+    table = _table(["variant", "mean", "p90", "p99"])
+    for gate in run.gates:
+        found = tails_of(run, gate.variant) if gate.green else None
+        if found is not None:
+            table.add_row(gate.variant, duration(found.mean), duration(found.p90), duration(found.p99))
+    return table
+
+
+def _table(headings: Sequence[str]) -> Table:
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False, header_style="dim")
+    for heading in headings:
+        table.add_column(heading, justify="left" if heading in LEFT else "right")
+    return table
+
+
+def _cells(run: Run, gate: Gate, verdict: Verdict | None) -> dict[str, str]:
+    from whet import units
+    from whet.evidence.remarks import error_share, tails_of
+
+    colour = "green" if gate.green else "RED"
+    cells = dict.fromkeys(("spread", "error", "ratio", "interval", "verdict"), "")
+    cells |= {"variant": gate.variant, "gate": colour, "time per call": units.NOTHING}
+    if verdict is not None:
+        cells["verdict"] = verdict.outcome
+    tails = tails_of(run, gate.variant)
+    if not gate.green or tails is None:
+        return cells
+    cells |= {"time per call": units.duration(tails.median), "spread": units.percent(tails.spread)}
+    cells["error"] = error_share(run, gate.variant)
     if verdict is None:
-        return [*cells, "1", "", "baseline"]
-    if verdict.ratio is None or verdict.low is None or verdict.high is None:
-        return [*cells, "", "", verdict.outcome]
-    return [*cells, f"{verdict.ratio:.3f}", f"{verdict.low:.3f} to {verdict.high:.3f}", verdict.outcome]
+        return cells | {"ratio": "1", "verdict": "baseline"}
+    if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
+        cells |= {"ratio": units.ratio(verdict.ratio), "interval": units.interval(verdict.low, verdict.high)}
+    return cells
 
 
 def exit_code(runs: Sequence[Run], *, fail_if_slower: bool = False) -> ExitCode:

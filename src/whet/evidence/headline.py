@@ -1,17 +1,19 @@
-"""What a run says in one sentence: which variant to ship, and how sure that is. The report opens with it."""
+"""What a run says in one sentence: which variant to ship, by what factor, and how sure that is."""
 
 from __future__ import annotations
 
 import msgspec
 
-from whet.evidence.record import Outcome, Run
-from whet.evidence.verdict import AGAINST
+from whet import units
+from whet.evidence.record import Outcome, Run, Verdict
+from whet.evidence.remarks import opposite_in_words
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
-    """`outcome` colours it, `ship` is the variant to use (None: the run does not say), `detail` is the second line.
+    """`outcome` is that of the run, `ship` the variant to use (None: the run does not say), `detail` the second line.
 
-    `label` stands in for the outcome where there was nothing to compare.
+    `label` stands in for the outcome where that word alone would mislead, `tone` colours it: a baseline that beats all
+    others is as good news as a faster candidate.
     """
 
     outcome: Outcome
@@ -19,6 +21,11 @@ class Headline(msgspec.Struct, frozen=True, kw_only=True):
     ship: str | None
     text: str
     detail: str
+    tone: str = ""
+
+    @property
+    def colour(self) -> str:
+        return self.tone or self.outcome.lower()
 
 
 def headline(run: Run) -> Headline:
@@ -37,28 +44,43 @@ def headline(run: Run) -> Headline:
         return _faster(run, aside)
     if Outcome.UNDECIDED in outcomes:
         return _undecided(run, aside)
-    return _keep(run, outcomes, aside)
+    return _baseline(run, outcomes, aside)
 
 
-def _keep(run: Run, outcomes: set[Outcome], aside: str) -> Headline:
+def _baseline(run: Run, outcomes: set[Outcome], aside: str) -> Headline:
+    nearest = min(
+        (v for v in run.verdicts if v.outcome is not Outcome.REFUSED and v.ratio),
+        key=lambda v: v.ratio or 0.0,
+        default=None,
+    )
+    ship, label, tone, detail = run.baseline, None, "", ""
     if Outcome.SAME in outcomes:
+        outcome, why = Outcome.SAME, "nothing is faster"
         effect = next(v.effect for v in run.verdicts if v.outcome is Outcome.SAME)
-        outcome, why, detail = (
-            Outcome.SAME,
-            "nothing is faster",
-            f"No difference larger than {100 * effect:g} %. {aside}",
-        )
+        detail = f"No difference larger than {100 * effect:g} %."
     elif Outcome.SLOWER in outcomes:
-        outcome, why, detail = Outcome.SLOWER, "every other variant is slower", aside
+        outcome, label, tone = Outcome.SLOWER, "BASELINE WINS", "faster"
+        why, detail = _others_are_slower(nearest, len(run.verdicts))
     else:
-        outcome, why, detail = Outcome.REFUSED, "every other variant was refused", aside
-    return Headline(outcome=outcome, ship=run.baseline, text=f"Keep {run.baseline}: {why}", detail=detail.strip())
+        outcome, why = Outcome.REFUSED, "every other variant was refused"
+    whole = " ".join(filter(None, (detail, _against(run, nearest), aside)))
+    return Headline(outcome=outcome, label=label, ship=ship, text=f"Ship {ship}: {why}", detail=whole, tone=tone)
+
+
+def _others_are_slower(nearest: Verdict | None, others: int) -> tuple[str, str]:
+    if nearest is None or nearest.ratio is None:
+        return "every other variant is slower", ""
+    who = nearest.candidate if others == 1 else f"the next best, {nearest.candidate},"
+    return f"{who} takes {units.times(nearest.ratio)} times as long", _span(nearest, inverse=False)
 
 
 def _undecided(run: Run, aside: str) -> Headline:
     open_ones = [v for v in run.verdicts if v.outcome is Outcome.UNDECIDED]
     text = f"Undecided: {', '.join(v.candidate for v in open_ones)} or {run.baseline}"
-    reasons = " ".join(_sentence(reason) for reason in open_ones[0].reasons)
+    first = open_ones[0]
+    if len(open_ones) == 1 and first.low is not None and first.high is not None:
+        text += f", {units.interval(first.low, first.high)} times its time"
+    reasons = " ".join(_sentence(reason) for reason in first.reasons)
     return Headline(outcome=Outcome.UNDECIDED, ship=None, text=text, detail=f"{reasons} {aside}".strip())
 
 
@@ -67,19 +89,25 @@ def _faster(run: Run, aside: str) -> Headline:
     ranked = sorted(faster, key=lambda v: v.ratio if v.ratio is not None else 1.0)
     best = ranked[0]
     rivals = [v.candidate for v in ranked[1:] if v.low is not None and best.high is not None and v.low <= best.high]
-    parts = []
-    if best.ratio and best.low and best.high:
-        text = f"Ship {best.candidate}: {1 / best.ratio:.3g} times as fast as {run.baseline}"
-        span = f"{1 / best.high:.3g} to {1 / best.low:.3g} times"
-        parts.append(f"{100 * best.confidence:g} % interval {span}; {best.clock} clock.")
-    else:
-        text = f"Ship {best.candidate}: faster than {run.baseline}"
-    if rivals:
-        parts.append(f"Not told apart from it: {', '.join(rivals)}.")
-    parts += [_sentence(reason) for reason in best.reasons if reason.startswith(AGAINST)]
-    if aside:
-        parts.append(aside)
-    return Headline(outcome=Outcome.FASTER, ship=best.candidate, text=text, detail=" ".join(parts))
+    text = f"Ship {best.candidate}: faster than {run.baseline}"
+    if best.ratio:
+        text = f"Ship {best.candidate}: {units.times(1 / best.ratio)} times as fast as {run.baseline}"
+    beside = f"Not told apart from it: {', '.join(rivals)}." if rivals else ""
+    parts = (_span(best, inverse=True), _against(run, best), beside, aside)
+    return Headline(outcome=Outcome.FASTER, ship=best.candidate, text=text, detail=" ".join(filter(None, parts)))
+
+
+def _span(verdict: Verdict, *, inverse: bool) -> str:
+    """The interval behind the factor in the headline."""
+    if not (verdict.low and verdict.high):
+        return ""
+    low, high = (1 / verdict.high, 1 / verdict.low) if inverse else (verdict.low, verdict.high)
+    sure = f"{100 * verdict.confidence:g} % interval {units.times(low)} to {units.times(high)} times"
+    return f"{sure}; {verdict.clock} clock."
+
+
+def _against(run: Run, verdict: Verdict | None) -> str:
+    return _sentence(opposite_in_words(run, verdict)) if verdict is not None else ""
 
 
 def _sentence(text: str) -> str:

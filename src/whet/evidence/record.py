@@ -10,7 +10,7 @@ from typing import Any
 
 import msgspec
 
-from whet.protocol import Case
+from whet.protocol import Case, Tolerance
 
 SCHEMA_VERSION = 2
 
@@ -189,6 +189,9 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     # Largest error of any checked output, as a share of what the tolerance allows; by variant.
     errors: dict[str, float] = {}
     task_examined: bool = False
+    # What the oracle's answers allow, and one line about each variant of the engine.
+    tolerance: Tolerance | None = None
+    summaries: dict[str, str] = {}
 
     @property
     def where(self) -> str:

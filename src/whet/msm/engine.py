@@ -14,12 +14,25 @@ from whet.msm.adversarial import adversarial_case
 from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import read_points
-from whet.msm.variants import TABLE, AffineSums, Prepared, prepare
+from whet.msm.variants import TABLE, AffineSums, Prepared, choose, prepare
 from whet.msm.webgpu.candidates import candidates
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map
-from whet.protocol import Array, Arrays, Case, Engine, HardCase, MemoryRow, Output, Timing, Variant, VariantSpec
+from whet.protocol import (
+    Array,
+    Arrays,
+    BudgetFrontier,
+    Case,
+    Engine,
+    HardCase,
+    Kernels,
+    MemoryRow,
+    Output,
+    Timing,
+    Variant,
+    VariantSpec,
+)
 
 MAX_N = 2**22
 
@@ -93,6 +106,29 @@ class MsmEngine(Engine):
         if variant.name not in GPU_SPECS or n == 0:
             return ()
         return memory_map(n, Choice.of(variant.name, variant.knobs))
+
+    def budget_frontier(self, variant: str | None, n: int, budget_bytes: int | None) -> BudgetFrontier:
+        if variant is not None and variant.partition(":")[0] == "affine":
+            from whet.msm.cpu_cuts import cpu_frontier
+
+            return cpu_frontier(choose(variant), n, budget_bytes, MAX_N)
+        from whet.msm.webgpu.batches import gpu_frontier
+
+        return gpu_frontier(variant, n, budget_bytes)
+
+    def measure_frontier(self, frontier: BudgetFrontier) -> Sequence[int | None]:
+        if frontier.variant.partition(":")[0] == "affine":
+            from whet.msm.cpu_cuts import measure_cpu_frontier
+
+            return measure_cpu_frontier(frontier)
+        from whet.msm.webgpu.batches import measure_gpu_frontier
+
+        return measure_gpu_frontier(frontier)
+
+    def kernels(self, variant: str | None) -> Kernels:
+        from whet.msm.webgpu.batches import gpu_kernels
+
+        return gpu_kernels(variant)
 
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:
         logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))

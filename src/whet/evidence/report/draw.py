@@ -8,40 +8,70 @@ from collections.abc import Sequence
 
 from markupsafe import Markup, escape
 
-from whet.evidence.record import Verdict
+from whet.evidence.record import Control, Verdict
+from whet.evidence.report.blocks import BlockRatio
 from whet.evidence.report.scale import Scale, quantile
-from whet.units import ratio, tick
+from whet.units import count, interval, ratio, tick
 
 STRIP_HEIGHT = 84
 AXIS_HEIGHT = 26
 DOTS_WIDE = 1000
 
 
-def interval_row(verdict: Verdict, scale: Scale) -> Markup:
-    """One candidate: its interval against the line at 1 and the band of differences too small to matter.
+def interval_row(
+    verdict: Verdict, scale: Scale, *, control: Control | None = None, blocks: Sequence[BlockRatio] = ()
+) -> Markup:
+    """One candidate: its interval against the line at 1, the band of differences too small to matter and the noise.
 
     It is as high as its row: everything hangs on a nested drawing whose origin is the middle.
     """
-    body = [_band(verdict.effect, scale), _grid(scale)]
+    body = [_noise(control, scale), _band(verdict.effect, scale), _grid(scale), _blocks(blocks, scale)]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         title = (
             f"{verdict.candidate}: {ratio(verdict.ratio)} of the time of {verdict.baseline}, "
-            f"{100 * verdict.confidence:g} % interval {ratio(verdict.low)} to {ratio(verdict.high)}"
+            f"{100 * verdict.confidence:g} % interval {interval(verdict.low, verdict.high)}"
         )
-        ends = Markup("").join(
-            Markup('<line class="end" x1="{0}%" x2="{0}%" y1="-8" y2="8"/>').format(scale.percent(end))
-            for end in (verdict.low, verdict.high)
+        body.append(_interval(verdict.outcome.lower(), title, (verdict.low, verdict.ratio, verdict.high), scale))
+    return svg(f"Ratio interval of {verdict.candidate} against {verdict.baseline}", "100%", body)
+
+
+def control_row(
+    control: Control, effect: float, baseline: str, scale: Scale, blocks: Sequence[BlockRatio] = ()
+) -> Markup:
+    """The baseline against itself: where the others would lie if nothing differed."""
+    title = f"{baseline} against itself: {ratio(control.ratio)} ({interval(control.low, control.high)})"
+    body = [_noise(control, scale), _band(effect, scale), _grid(scale), _blocks(blocks, scale)]
+    body.append(_interval("control", title, (control.low, control.ratio, control.high), scale))
+    return svg(title, "100%", body)
+
+
+def _interval(kind: str, title: str, places: tuple[float, float, float], scale: Scale) -> Markup:
+    low, middle, high = (scale.percent(place) for place in places)
+    ends = Markup("").join(
+        Markup('<line class="end" x1="{0}%" x2="{0}%" y1="-8" y2="8"/>').format(end) for end in (low, high)
+    )
+    bar = Markup('<line x1="{}%" x2="{}%" y1="0" y2="0"/>').format(low, high)
+    dot = Markup('<circle cx="{}%" cy="0" r="4.5"/>').format(middle)
+    return Markup('<svg class="interval {}" y="50%" overflow="visible"><title>{}</title>{}{}{}</svg>').format(
+        kind, title, bar, ends, dot
+    )
+
+
+def _blocks(blocks: Sequence[BlockRatio], scale: Scale) -> Markup:
+    """One dot per block below the interval; dots of one set of cores look alike."""
+    dot = Markup('<circle class="k{}" cx="{}%" cy="{}" r="3"><title>{}</title></circle>')
+    dots = [
+        dot.format(
+            min(one.kind, 3),
+            scale.percent(one.ratio),
+            14 + 4 * (one.number % 2),
+            f"block {one.number + 1}, {one.cores}, {count(one.rounds, 'round')}: {ratio(one.ratio)}",
         )
-        bar = Markup('<line x1="{}%" x2="{}%" y1="0" y2="0"/>').format(
-            scale.percent(verdict.low), scale.percent(verdict.high)
-        )
-        dot = Markup('<circle cx="{}%" cy="0" r="4.5"/>').format(scale.percent(verdict.ratio))
-        body.append(
-            Markup('<svg class="interval {}" y="50%" overflow="visible"><title>{}</title>{}{}{}</svg>').format(
-                verdict.outcome.lower(), title, bar, ends, dot
-            )
-        )
-    return _svg(f"Ratio interval of {verdict.candidate} against {verdict.baseline}", "100%", body)
+        for one in blocks
+    ]
+    if not dots:
+        return Markup("")
+    return Markup('<svg class="blocks" y="50%" overflow="visible">{}</svg>').format(Markup("").join(dots))
 
 
 def ratio_axis(scale: Scale) -> Markup:
@@ -49,7 +79,7 @@ def ratio_axis(scale: Scale) -> Markup:
         Markup('<text x="{}%" y="16" text-anchor="middle">{}</text>').format(scale.percent(t), f"{tick(t)}×")
         for t in scale.ticks
     ]
-    return _svg("Ratio axis", AXIS_HEIGHT, labels, hidden=True)
+    return svg("Ratio axis", AXIS_HEIGHT, labels, hidden=True)
 
 
 def sample_strip(name: str, values_ns: Sequence[float], reach: float, places: Sequence[float]) -> Markup:
@@ -84,7 +114,7 @@ def sample_strip(name: str, values_ns: Sequence[float], reach: float, places: Se
             '<path vector-effect="non-scaling-stroke" d="{}"/></svg>'
         ).format(STRIP_HEIGHT, DOTS_WIDE, STRIP_HEIGHT, "".join(dots))
     )
-    return _svg(f"Repeats of {name} in the order in which they ran", STRIP_HEIGHT, body)
+    return svg(f"Repeats of {name} in the order in which they ran", STRIP_HEIGHT, body)
 
 
 def _outlier(place: float, share: float, top: float, bottom: float) -> Markup:
@@ -100,7 +130,14 @@ def share_bar(share: float, title: str) -> Markup:
     """One horizontal bar; `share` is its length between 0 and 1."""
     length = 100 * min(max(share, 0.0), 1.0)
     bar = Markup('<rect class="bar" y="3" height="14" rx="2" width="{:.2f}%"><title>{}</title></rect>')
-    return _svg(title, 20, [bar.format(length, title)])
+    return svg(title, 20, [bar.format(length, title)])
+
+
+def _noise(control: Control | None, scale: Scale) -> Markup:
+    if control is None:
+        return Markup("")
+    low, high = scale.percent(min(control.low, 1.0)), scale.percent(max(control.high, 1.0))
+    return Markup('<rect class="noise-band" x="{}%" width="{:.2f}%" y="0" height="100%"/>').format(low, high - low)
 
 
 def _band(effect: float, scale: Scale) -> Markup:
@@ -114,6 +151,6 @@ def _grid(scale: Scale) -> Markup:
     return Markup("").join(line.format(kind, at, at) for kind, at in places)
 
 
-def _svg(label: str, height: float | str, body: Sequence[Markup], *, hidden: bool = False) -> Markup:
+def svg(label: str, height: float | str, body: Sequence[Markup], *, hidden: bool = False) -> Markup:
     role = Markup('aria-hidden="true"') if hidden else Markup('role="img" aria-label="{}"').format(escape(label))
     return Markup('<svg {} width="100%" height="{}">{}</svg>').format(role, height, Markup("").join(body))

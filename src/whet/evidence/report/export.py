@@ -8,12 +8,13 @@ import io
 import msgspec
 
 from whet import units
+from whet.evidence import remarks
 from whet.evidence.headline import headline
 from whet.evidence.record import Export, Outcome, Run
 
 CSV_COLUMNS = (
     *("run", "created", "engine", "case", "device", "variant", "round", "order", "seed", "calls"),
-    *("wall_ns", "cpu_ns", "device_ns", "check", "digest"),
+    *("wall_ns", "cpu_ns", "device_ns", "check", "digest", "block", "outside_ns"),
 )
 
 
@@ -30,7 +31,9 @@ def as_csv(export: Export) -> str:
         for s in run.samples:
             device_ns = "" if s.device_ns is None else s.device_ns
             times = (s.calls, s.wall_ns, s.cpu_ns, device_ns)
-            table.writerow((*frame, s.variant, s.round, s.order, s.seed, *times, s.check, s.digest))
+            table.writerow(
+                (*frame, s.variant, s.round, s.order, s.seed, *times, s.check, s.digest, s.block, s.outside_ns)
+            )
     return text.getvalue()
 
 
@@ -47,7 +50,10 @@ def _run_as_markdown(run: Run, export: Export) -> str:
         f"{run.engine}, {run.case}, {run.device}, run `{run.id}`. {_cell(said.detail)}",
         "",
     ]
-    lines += ["| variant | verdict | time / baseline | interval | gate |", "|---|---|---|---|---|"]
+    lines += [
+        "| variant | verdict | time / baseline | interval | gate | checked by the oracle |",
+        "|---|---|---|---|---|---|",
+    ]
     verdicts = {verdict.candidate: verdict for verdict in run.verdicts}
     for gate in run.gates:
         ratio = interval = ""
@@ -55,9 +61,13 @@ def _run_as_markdown(run: Run, export: Export) -> str:
         if verdict and verdict.outcome is not Outcome.REFUSED and verdict.ratio is not None:
             ratio = f"{units.ratio(verdict.ratio)}×"
             if verdict.low is not None and verdict.high is not None:
-                interval = f"{units.ratio(verdict.low)} to {units.ratio(verdict.high)}"
+                interval = units.interval(verdict.low, verdict.high)
         word = verdict.outcome.value if verdict else "baseline"
-        lines.append(f"| {_cell(gate.variant)} | {word} | {ratio} | {interval} | {'green' if gate.green else 'red'} |")
+        colour = "green" if gate.green else "red"
+        lines.append(f"| {_cell(gate.variant)} | {word} | {ratio} | {interval} | {colour} | {remarks.checked(gate)} |")
+    if control := remarks.control_in_words(run):
+        lines.append(f"\nNoise floor: {_cell(control)}.")
+    lines += [f"\nIsolation weaker than usual: {_cell(missing)}." for missing in remarks.weaker_isolation(run)]
     lines += [f"\nWarning, {_cell(w.kind)}: {_cell(w.seen)}. {_cell(w.advice)}." for w in run.warnings]
     lines += [
         f"\nDecided {d.decided}: ship `{d.ship}`, because {_cell(d.because)}"

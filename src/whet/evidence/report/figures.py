@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -10,10 +9,13 @@ from typing import Any
 from markupsafe import Markup
 
 from whet import units
+from whet.evidence import remarks
 from whet.evidence.headline import Headline, headline
-from whet.evidence.record import Decision, Gate, Outcome, Run, Verdict, Warning
+from whet.evidence.record import CONTROL, Control, Decision, Gate, Outcome, Run, Verdict, Warning
 from whet.evidence.report import draw, scale
-from whet.evidence.trial import call_times
+from whet.evidence.report.blocks import block_ratios, core_sets
+from whet.evidence.report.method import method
+from whet.evidence.report.times import Strips, Times, strips, times_table
 
 MARKS = {
     Outcome.FASTER: "▲",
@@ -30,26 +32,12 @@ TITLES = {
     "native": "Native module",
     "adapter": "GPU adapter",
 }
-SMALLEST_REACH = 0.01
 
 
 @dataclass(frozen=True)
 class Comparison:
     verdict: Verdict
-    picture: Markup
-
-
-@dataclass(frozen=True)
-class Times:
-    """Per call, of one green variant."""
-
-    variant: str
-    median: str
-    spread: str
-    fastest: str
-    cpu: str
-    device: str
-    repeats: int
+    against: str
     picture: Markup
 
 
@@ -61,86 +49,119 @@ class Bar:
 
 
 @dataclass(frozen=True)
+class Forest:
+    """Every candidate against the baseline on one axis, and the baseline against itself."""
+
+    comparisons: list[Comparison]
+    control: Markup | None
+    control_words: str
+    axis: Markup
+    logarithmic: bool
+    confidence: str
+    judged_by: str
+    cores: list[str]
+
+
+@dataclass(frozen=True)
+class GateRow:
+    gate: Gate
+    checked: str
+
+
+@dataclass(frozen=True)
 class Figures:
-    """Everything `page.html` needs about one run."""
+    """Everything `run.html` needs about one run."""
 
     run: Run
     headline: Headline
-    comparisons: list[Comparison]
-    axis: Markup
-    logarithmic: bool
+    facts: list[str]
+    weaker: list[str]
+    forest: Forest
     times: list[Times]
-    reach: str
+    strips: Strips
     regions: dict[str, list[Bar]]
     memory: dict[str, list[Bar]]
-    full_checks: int
-    digest_checks: int
+    gates: list[GateRow]
+    tolerance: str
     reds: list[Gate]
     warnings: list[list[Warning]]
+    method: dict[str, str]
     environment: dict[str, dict[str, str]]
     decisions: list[Decision]
 
 
 def figures(run: Run, decisions: list[Decision]) -> Figures:
-    shown = [v for v in run.verdicts if v.outcome is not Outcome.REFUSED]
-    axis = scale.ratio_scale(x for v in shown for x in (v.ratio, v.low, v.high) if x is not None)
-    times, reach = _times(run)
     return Figures(
         run=run,
         headline=headline(run),
-        comparisons=[Comparison(v, draw.interval_row(v, axis)) for v in run.verdicts],
-        axis=draw.ratio_axis(axis),
-        logarithmic=axis.logarithmic,
-        times=times,
-        reach=units.percent(reach),
+        facts=_facts(run),
+        weaker=remarks.weaker_isolation(run),
+        forest=_forest(run),
+        times=times_table(run),
+        strips=strips(run),
         regions=_bars(run.regions, units.duration),
         memory=_bars(run.memory, units.size),
-        full_checks=sum(gate.full_checks for gate in run.gates),
-        digest_checks=sum(gate.digest_checks for gate in run.gates),
+        gates=[GateRow(gate, remarks.checked(gate)) for gate in run.gates],
+        tolerance=remarks.tolerance_in_words(run),
         reds=[gate for gate in run.gates if not gate.green],
         warnings=_grouped(run.warnings),
+        method=method(run),
         environment=_environment(run.environment),
         decisions=decisions,
     )
 
 
-def interval_text(verdict: Verdict) -> str:
-    """0.413× [0.405, 0.421]; nothing at all for a refused variant."""
+def _facts(run: Run) -> list[str]:
+    """How much stands behind the headline, in a few words each."""
+    rounds = units.count(remarks.rounds(run), "round")
+    if run.design is not None and run.design.blocks:
+        rounds += f" in {units.count(len(run.design.blocks), 'block')}"
+    full = sum(gate.full_checks for gate in run.gates)
+    total = sum(max(gate.full_checks, gate.digest_checks) for gate in run.gates)
+    facts = [rounds, f"{full:,} of {units.count(total, 'output')} checked by the oracle"]
+    return [*facts, f"isolation: {run.isolation.name}"] if run.isolation is not None else facts
+
+
+def _forest(run: Run) -> Forest:
+    shown = [v for v in run.verdicts if v.outcome is not Outcome.REFUSED]
+    dots = {v.candidate: block_ratios(run, v.candidate) for v in shown}
+    noise = block_ratios(run, CONTROL) if run.control is not None else []
+    ends = [x for v in shown for x in (v.ratio, v.low, v.high) if x is not None]
+    ends += [dot.ratio for some in (*dots.values(), noise) for dot in some]
+    if run.control is not None and shown:
+        ends += [run.control.low, run.control.high]
+    axis = scale.ratio_scale(ends)
+    first = shown[0] if shown else None
+    control = None
+    if run.control is not None and first is not None:
+        control = draw.control_row(run.control, first.effect, run.baseline, axis, noise)
+    comparisons = [
+        Comparison(
+            verdict=v,
+            against=remarks.opposite_in_words(run, v),
+            picture=draw.interval_row(v, axis, control=run.control, blocks=dots.get(v.candidate, ())),
+        )
+        for v in run.verdicts
+    ]
+    return Forest(
+        comparisons=comparisons,
+        control=control,
+        control_words=remarks.control_in_words(run),
+        axis=draw.ratio_axis(axis),
+        logarithmic=axis.logarithmic,
+        confidence=f"{100 * (first.confidence if first else 0.99):g} %",
+        judged_by=remarks.NAMES.get(first.judged_by, first.judged_by) if first else "median",
+        cores=core_sets(run) if any(dots.values()) else [],
+    )
+
+
+def interval_text(verdict: Verdict | Control) -> str:
+    """0.413× (0.405 to 0.421); nothing at all for a refused variant."""
     if verdict.outcome is Outcome.REFUSED:
         return ""
     if verdict.ratio is None or verdict.low is None or verdict.high is None:
         return "no interval"
-    return f"{units.ratio(verdict.ratio)}× [{units.ratio(verdict.low)}, {units.ratio(verdict.high)}]"
-
-
-def _times(run: Run) -> tuple[list[Times], float]:
-    """Green variants only, in the order of the run, on one shared scale of distance from the median."""
-    green = {gate.variant for gate in run.gates if gate.green}
-    clock = run.verdicts[0].clock if run.verdicts else "wall"
-    placed = [(number / max(len(run.samples) - 1, 1), sample) for number, sample in enumerate(run.samples)]
-    mine = {name: [(p, s) for p, s in placed if s.variant == name] for name in run.variants if name in green}
-    values = {name: call_times([s for _, s in pairs], clock).tolist() for name, pairs in mine.items() if pairs}
-    medians = {name: statistics.median(all_ns) for name, all_ns in values.items()}
-    distances = [abs(value / medians[name] - 1) for name, all_ns in values.items() for value in all_ns]
-    reach = max(scale.quantile(distances, 0.95) * 1.3 if distances else 0.0, SMALLEST_REACH)
-    rows = []
-    for name, all_ns in values.items():
-        samples = [s for _, s in mine[name]]
-        median = medians[name]
-        device = [s.device_ns / max(s.calls, 1) for s in samples if s.device_ns is not None]
-        rows.append(
-            Times(
-                variant=name,
-                median=units.duration(median),
-                spread=units.percent((scale.quantile(all_ns, 0.75) - scale.quantile(all_ns, 0.25)) / median),
-                fastest=units.duration(min(all_ns)),
-                cpu=units.duration(statistics.median(s.cpu_ns / max(s.calls, 1) for s in samples)),
-                device=units.duration(statistics.median(device)) if device else "",
-                repeats=len(all_ns),
-                picture=draw.sample_strip(name, all_ns, reach, [p for p, _ in mine[name]]),
-            )
-        )
-    return rows, reach
+    return f"{units.ratio(verdict.ratio)}× ({units.interval(verdict.low, verdict.high)})"
 
 
 def _bars(sections: Mapping[str, Any], unit: Any) -> dict[str, list[Bar]]:

@@ -13,9 +13,11 @@ from markupsafe import Markup, escape
 
 from whet import __version__
 from whet.errors import BadInput
+from whet.evidence.growth import growths
 from whet.evidence.record import Decision, Run
 from whet.evidence.report.across import across
 from whet.evidence.report.figures import MARKS, figures, interval_text
+from whet.evidence.report.growth_picture import growth_picture
 
 FOLDER = Path(__file__).parent
 
@@ -35,6 +37,7 @@ def render_report(
     decided = decisions or {}
     return _template().render(
         across=across(runs),
+        growth=growths(runs),
         pages=[figures(run, list(decided.get(run.id, ()))) for run in runs],
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         timelines={title: Markup(html) for title, html in (timelines or {}).items()},
@@ -54,6 +57,7 @@ def _template() -> Template:
     )
     environment.filters["brief"] = _brief
     environment.filters["interval"] = interval_text
+    environment.filters["growth_picture"] = lambda lines, axis: growth_picture(axis, lines)
     environment.filters["breakable"] = _breakable
     environment.filters["moment"] = _moment
     return environment.get_template("page.html")

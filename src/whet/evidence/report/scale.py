@@ -6,6 +6,8 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
+from whet import units
+
 MOST_TICKS = 5
 WIDEST_LINEAR_RATIO = 2.5
 MARGIN = 0.07
@@ -70,3 +72,21 @@ def quantile(values: Sequence[float], share: float) -> float:
     below = math.floor(place)
     above = min(below + 1, len(ordered) - 1)
     return ordered[below] + (ordered[above] - ordered[below]) * (place - below)
+
+
+def size_label(size: int) -> str:
+    """2^12 for a power of two that is long to read, else the number."""
+    exponent = size.bit_length() - 1
+    return f"2^{exponent}" if exponent >= 7 and size == 1 << exponent else f"{size:,}"
+
+
+def duration_marks(low_ns: float, high_ns: float) -> list[tuple[float, str]]:
+    """Powers of ten between the two, and 2 and 5 times them where there are few."""
+    powers = range(math.floor(math.log10(low_ns)), math.ceil(math.log10(high_ns)) + 1)
+    for steps in ((1, 2, 5), (1,)):
+        marks = [step * 10.0**power for power in powers for step in steps]
+        shown = [mark for mark in marks if low_ns <= mark <= high_ns]
+        if len(shown) <= 6:
+            break
+    every = math.ceil(len(shown) / 6) or 1
+    return [(mark, units.duration(mark)) for mark in shown[::every]]

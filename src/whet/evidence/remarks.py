@@ -1,0 +1,139 @@
+"""What a reader should hear beside a verdict, in the same words on the terminal and on the page.
+
+The noise floor, an isolation weaker than usual, tails that say the opposite, a variant with nothing left to gain, how
+much of the output the oracle saw. A run of an older version has fewer of these; each is then None or empty.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from whet import units
+from whet.evidence.record import Gate, Outcome, Run, Tails, Verdict
+from whet.evidence.trial import call_times
+from whet.protocol import Array
+
+# A median within this factor of the floor has nothing left to gain that the clock could show.
+NEAR_FLOOR = 1.15
+# Below so many repeats the statistic is one of the few largest values and says nothing by itself.
+LEAST_REPEATS = {"mean": 5, "p90": 20, "p99": 100}
+NAMES = {"median": "median", "mean": "mean", "p90": "90th percentile", "p99": "99th percentile"}
+
+
+def clock_of(run: Run) -> str:
+    return run.verdicts[0].clock if run.verdicts else "wall"
+
+
+def times_of(run: Run, arm: str) -> Array:
+    """Nanoseconds per call of one arm, in the order in which it ran."""
+    return call_times([sample for sample in run.samples if sample.variant == arm], clock_of(run))
+
+
+def tails_of(run: Run, arm: str) -> Tails | None:
+    """As recorded; from the samples where the record has none. None without samples."""
+    if arm in run.tails:
+        return run.tails[arm]
+    values = times_of(run, arm)
+    if not len(values):
+        return None
+    low, median, high, p90, p99 = (float(q) for q in np.quantile(values, [0.25, 0.5, 0.75, 0.9, 0.99]))
+    return Tails(median=median, mean=float(np.mean(values)), p90=p90, p99=p99, spread=(high - low) / median)
+
+
+def rounds(run: Run) -> int:
+    """Rounds of which at least one time was kept."""
+    return len({sample.round for sample in run.samples})
+
+
+def checked(gate: Gate) -> str:
+    """`29 of 163 outputs`: those that the oracle judged, of all that were judged."""
+    total = max(gate.full_checks, gate.digest_checks)
+    return f"{gate.full_checks:,} of {units.count(total, 'output')}"
+
+
+def opposite(run: Run, verdict: Verdict) -> dict[str, float]:
+    """Statistics that say the opposite of the verdict, with the ratio by each."""
+    if verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+        return {}
+    repeats = sum(sample.variant == verdict.candidate for sample in run.samples)
+    found = {}
+    for name, least in LEAST_REPEATS.items():
+        ratio = _ratio_by(run, verdict, name)
+        if name == verdict.judged_by or ratio is None or repeats < least:
+            continue
+        slower, faster = ratio > 1 + verdict.effect, ratio < 1 - verdict.effect
+        if slower if verdict.outcome is Outcome.FASTER else faster:
+            found[name] = ratio
+    return found
+
+
+def _ratio_by(run: Run, verdict: Verdict, name: str) -> float | None:
+    if name in verdict.ratios:
+        return verdict.ratios[name]
+    both = [tails_of(run, arm) for arm in (verdict.candidate, verdict.baseline)]
+    top, bottom = (float(getattr(one, name)) if one is not None else 0.0 for one in both)
+    return top / bottom if top and bottom else None
+
+
+def opposite_in_words(run: Run, verdict: Verdict) -> str:
+    """`by its mean b is slower: 1.60 times the baseline's`; empty where nothing disagrees."""
+    against = opposite(run, verdict)
+    if not against:
+        return ""
+    how = "slower" if verdict.outcome is Outcome.FASTER else "faster"
+    said = " and ".join(f"{NAMES[name]} ({units.times(ratio)} times the baseline's)" for name, ratio in against.items())
+    return f"judged by the {NAMES[verdict.judged_by]}; by the {said} {verdict.candidate} is {how}"
+
+
+def control_in_words(run: Run) -> str:
+    """What the baseline against itself came to in this very trial."""
+    if run.control is None:
+        return ""
+    one = run.control
+    distance = max(abs(one.low - 1), abs(one.high - 1))
+    span = f"{units.ratio(one.ratio)} ({units.interval(one.low, one.high)})"
+    return f"{run.baseline} against itself: {span}; differences within {units.percent(distance)} are noise here"
+
+
+def weaker_isolation(run: Run) -> list[str]:
+    """One line for each thing that should have kept the variants apart and did not."""
+    if run.isolation is None:
+        return []
+    return [f"{what}: {why}" for what, why in run.isolation.missing.items()]
+
+
+def at_floor(run: Run, arm: str) -> str:
+    """Said of a variant that is as fast as anything can be here."""
+    tails = tails_of(run, arm)
+    if run.floor is None or tails is None:
+        return ""
+    floor_ns, what = max((run.floor.empty_ns, "an empty call"), (run.floor.read_ns, "reading the inputs once"))
+    if floor_ns <= 0 or tails.median > NEAR_FLOOR * floor_ns:
+        return ""
+    return f"at the floor: nothing left to gain ({what} takes {units.duration(floor_ns)})"
+
+
+def error_share(run: Run, arm: str) -> str:
+    """The largest error that the oracle saw, as a share of what is allowed; empty where none was recorded."""
+    share = run.errors.get(arm)
+    if share is None:
+        return ""
+    return "none" if share == 0 else units.percent(share)
+
+
+def tolerance_in_words(run: Run) -> str:
+    if run.tolerance is None:
+        return ""
+    if run.tolerance.exact:
+        return "equal to the bit"
+    parts = [(run.tolerance.absolute, ""), (run.tolerance.relative, " of the expected value")]
+    return " plus ".join(f"{value:g}{of}" for value, of in parts if value)
+
+
+def cores_in_words(cores: Sequence[int]) -> str:
+    numbers = sorted(set(cores))
+    if not numbers:
+        return "cores chosen by the system"
+    return f"core{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"

@@ -1,0 +1,92 @@
+"""What a memory budget does to a sum on the CPU: how it is cut into pieces, in closed form, down to the floor."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from whet.errors import BadInput
+from whet.msm import inputs
+from whet.msm.affine import Affine
+from whet.msm.api import Engine
+from whet.msm.budget import largest_piece, least_budget, reading_bytes
+from whet.protocol import BudgetFrontier, BudgetStep, MemoryRow, Variant
+
+SHARES = (1.0, 0.8, 0.6, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
+REPEATS = 3
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How a sum over n points is cut: points in memory at a time, and the map of a call with full-length scalars."""
+
+    n: int
+    budget_bytes: int | None
+    piece: int
+    rows: Sequence[MemoryRow]
+
+    @property
+    def total_bytes(self) -> int:
+        return sum(row.size_bytes for row in self.rows)
+
+    @property
+    def pieces(self) -> int:
+        return -(-self.n // max(1, self.piece))
+
+    def __str__(self) -> str:
+        return "points stay" if self.pieces == 1 else f"points read in {self.pieces} pieces by each call"
+
+    def step(self) -> BudgetStep:
+        return BudgetStep(self.total_bytes, str(self), {"budget_bytes": self.budget_bytes, "pieces": self.pieces})
+
+
+def cut(engine: Affine, n: int, budget_bytes: int | None) -> Cut:
+    """In closed form: nothing of the size of the input is allocated."""
+    if budget_bytes is None:
+        engine.set_budget(0)
+        return Cut(n, None, n, engine.memory_map(n, prepared=n))
+    piece = largest_piece(engine, n, budget_bytes)
+    read = MemoryRow("records being read", reading_bytes(piece), "read")
+    return Cut(n, budget_bytes, piece, [*engine.memory_map(piece, prepared=piece), read])
+
+
+def cuts(engine: Affine, n: int) -> list[Cut]:
+    """Budgets from what a sum takes by itself down to the smallest that works."""
+    free, floor_bytes = cut(engine, n, None), least_budget(engine, n)
+    budgets = [int(share * free.total_bytes) for share in SHARES]
+    return [free, *(cut(engine, n, budget) for budget in [*(b for b in budgets if b > floor_bytes), floor_bytes])]
+
+
+def cpu_frontier(variant: Variant, n: int, budget_bytes: int | None, most: int) -> BudgetFrontier:
+    if not 0 <= n <= most:
+        raise BadInput(f"n = {n} is outside of 0 to {most}", cure="ask for less")
+    knobs = variant.knobs
+    backend, threads = str(knobs.get("backend", "auto")), int(knobs.get("threads", 0)) or None
+    engine = Affine(backend, threads, int(knobs.get("windows", 0)))
+    chosen, offered = cut(engine, n, budget_bytes), cuts(engine, n)
+    return BudgetFrontier(
+        variant=str(variant),
+        n=n,
+        rows=chosen.rows,
+        chosen=chosen.step(),
+        steps=[one.step() for one in offered],
+        floor_bytes=offered[-1].budget_bytes or 0,
+    )
+
+
+def measure_cpu_frontier(frontier: BudgetFrontier) -> list[int | None]:
+    """The best of a few calls at each budget, in turn. Not behind the gate."""
+    n = frontier.n
+    points, scalars = inputs.points_from_logs(inputs.logs("random", n, 1)), inputs.scalars("random", n, 2)
+    best: list[int | None] = [None] * len(frontier.steps)
+    for _ in range(REPEATS):
+        for number, step in enumerate(frontier.steps):
+            budget = step.facts["budget_bytes"]
+            with Engine(points, montgomery=True, check=False, variant=frontier.variant, memory_budget=budget) as engine:
+                engine.compute(scalars[:1], size=1)
+                start = time.perf_counter_ns()
+                engine.compute(scalars)
+                spent = time.perf_counter_ns() - start
+            best[number] = min(spent, best[number] or spent)
+    return best
