@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -38,6 +39,8 @@ class TrialSource:
     def __init__(self, rig: Rig, calls: int, accounts: Accounts, *, parallel: bool) -> None:
         self._rig, self._calls, self._accounts = rig, calls, accounts
         self._parallel = parallel
+        # Not from the printed seed: who knows or guesses that one must not know the inputs of a timed turn.
+        self._salt = secrets.randbits(62)
         self.cores: list[int] = []
 
     @property
@@ -54,7 +57,7 @@ class TrialSource:
         return reds
 
     def round(self, label: Sequence[str | int], order: Sequence[str], *, full: bool = True) -> dict[str, Reading | Red]:
-        found = self._rig.round(label, order, calls=self._calls, full=full)
+        found = self._rig.round((*label, self._salt), order, calls=self._calls, full=full)
         for name, reading in found.items():
             if isinstance(reading, Reading) and reading.calls > 1:
                 self._accounts.firsts.setdefault(name, []).append(reading.longest)

@@ -13,9 +13,10 @@ from whet.errors import WhetError
 class Reading:
     """One green turn.
 
-    `wall_ns` is what the variant's own clock says and `outside_ns` the span from thaw to its answer; `waited_ns` is the
-    time in which its main thread could have run but had no core. `error` is the largest error of an output, as a share
-    of what the tolerance allows; `longest` the share of the turn that its first call took if that was the longest.
+    `wall_ns` is what the variant's own clock says and `outside_ns` the span from thaw to its answer, less waiting for
+    others to leave a core; `waited_ns` is the time in which its main thread could have run but had no core. `error` is
+    the largest error of an output, as a share of what the tolerance allows; `longest` the share of the turn that its
+    first call took if that was the longest.
     """
 
     calls: int

@@ -234,14 +234,14 @@ class Rig:
 
     def _timed(self, stand: Stand, worker: Worker, calls: int, seed: int, timing: bool) -> Reading | Red:
         limit_s = self.plan.call_limit_s * calls
-        before = self.host.usage(worker.pid)
+        before, own = self.host.usage(worker.pid), self.host.usage(os.getpid())
         worker.post(messages.Turn(calls=calls, with_timing=timing))
         thawed_ns = time.monotonic_ns()
         self.host.thaw(worker.pid)
         answer = worker.answer(limit_s)
         heard_ns = time.monotonic_ns()
         self.host.freeze(worker.pid)
-        after = self.host.usage(worker.pid)
+        used, own_used = self.host.usage(worker.pid) - before, self.host.usage(os.getpid()) - own
         stand.calls += calls
         if isinstance(answer, messages.Raised):
             return Red("raised", answer.text)
@@ -258,9 +258,9 @@ class Rig:
         return Reading(
             calls=calls,
             wall_ns=claim.wall_ns,
-            outside_ns=heard_ns - thawed_ns,
-            cpu_ns=after.cpu_ns - before.cpu_ns,
-            waited_ns=after.waited_ns - before.waited_ns,
+            outside_ns=max(0, heard_ns - thawed_ns - used.waited_for_others_ns - own_used.waited_ns),
+            cpu_ns=used.cpu_ns,
+            waited_ns=used.waited_ns,
             device_ns=claim.device_ns,
             seed=seed,
             digest="",

@@ -245,7 +245,9 @@ def contradicts(said: Outcome, other: Interval | None, effect: float) -> bool:
 
 def blocks_needed(found: Interval, effect: float, floor: float = 0.0) -> int | None:
     """Blocks at which the interval would clear a threshold if it shrinks with the root of their number."""
-    edges = [math.log(1 - max(effect, floor)), math.log(1 + max(effect, floor))]
+    limit = max(effect, floor)
+    # Where the control is off by a factor of two or more, no ratio below 1 clears it.
+    edges = [math.log(1 + limit), *([math.log(1 - limit)] if limit < 1 else [])]
     distance = min(abs(math.log(found.ratio) - edge) for edge in edges)
     if distance < effect / 20:
         return None

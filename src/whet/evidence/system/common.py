@@ -13,10 +13,21 @@ class NotStopped(Exception):
 
 @dataclass(frozen=True)
 class Usage:
-    """Processor time of a process so far, and how long it was ready but had no core."""
+    """Processor time of a process and of its main thread so far, and how long that one was ready but had no core."""
 
     cpu_ns: int
+    main_cpu_ns: int
     waited_ns: int
+
+    def __sub__(self, before: Usage) -> Usage:
+        return Usage(
+            self.cpu_ns - before.cpu_ns, self.main_cpu_ns - before.main_cpu_ns, self.waited_ns - before.waited_ns
+        )
+
+    @property
+    def waited_for_others_ns(self) -> int:
+        """Waiting that its own other threads cannot have caused: on one core they would be what it waited for."""
+        return max(0, self.waited_ns - (self.cpu_ns - self.main_cpu_ns))
 
 
 @dataclass

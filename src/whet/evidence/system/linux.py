@@ -212,10 +212,10 @@ def usage(pid: int) -> Usage:
     try:
         # The kernel's clock of another process: thread group `pid`, scheduler's count.
         cpu_ns = time.clock_gettime_ns((~pid << 3) | 2)
-        waited_ns = int(_read(f"/proc/{pid}/schedstat").split()[1])
-    except (OSError, ValueError, IndexError):
-        return Usage(0, 0)
-    return Usage(cpu_ns, waited_ns)
+        main_cpu_ns, waited_ns = map(int, _read(f"/proc/{pid}/task/{pid}/schedstat").split()[:2])
+    except (OSError, ValueError):
+        return Usage(0, 0, 0)
+    return Usage(cpu_ns, main_cpu_ns, waited_ns)
 
 
 def threads(pid: int) -> int:

@@ -73,8 +73,9 @@ def usage(pid: int) -> Usage:
     try:
         times = psutil.Process(pid).cpu_times()
     except psutil.Error:
-        return Usage(0, 0)
-    return Usage(int(1e9 * (times.user + times.system)), 0)
+        return Usage(0, 0, 0)
+    spent_ns = int(1e9 * (times.user + times.system))
+    return Usage(spent_ns, spent_ns, 0)
 
 
 def threads(pid: int) -> int:
