@@ -11,6 +11,7 @@ import pytest
 from scripted_clock import MODELS, Scripted
 
 from whet.errors import BadInput
+from whet.evidence import statistics
 from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY
 from whet.evidence.trial import BUDGETS, Budget, Trial, custom
@@ -294,3 +295,14 @@ def test_budgets_that_make_no_trial_are_refused(wrong):
     with pytest.raises(BadInput, match=f"--{next(iter(wrong))}") as caught:
         custom(QUICK, **wrong)
     assert "from" in caught.value.cure
+
+
+def test_an_early_end_is_told_at_the_share_of_its_look_and_a_late_one_at_what_is_left():
+    """Otherwise the look that is lucky would be told as if it were the only one."""
+    early = run(scripted("real", a=1.0, b=2.0), names="ab")
+    late = run(scripted("offsets 5 %", a=1.0, b=1.0), names="ab")
+    for result, share in ((early, 0.1), (late, 0.6)):
+        a, b = (statistics.times(result.samples[name]) for name in "ab")
+        error = result.control_interval.error
+        expected = statistics.interval(b, a, share=share, least_error=error)
+        assert result.intervals["b"].half_width == pytest.approx(expected.half_width)
