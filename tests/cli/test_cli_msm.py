@@ -9,9 +9,9 @@ import random
 import pytest
 
 import point_files as pf
-from whet.cli import app, msm_run, msm_sum
+from whet.cli import app
 from whet.errors import BadInput, ExitCode, OracleMismatch, Unsupported, WhetError
-from whet.msm import Srs
+from whet.msm import Srs, checked_sums, sum_inputs
 from whet.msm.point import Point
 
 POINTS = pf.multiples(7)
@@ -125,8 +125,8 @@ def test_a_small_budget_means_a_sample_and_says_so(files, capsys):
 
 def test_sums_beyond_one_call_go_in_chunks(files, capsys, monkeypatch):
     folder, values = files
-    monkeypatch.setattr(msm_run, "MAX_N", 4)
-    monkeypatch.setattr(msm_run, "STRETCH", 3)
+    monkeypatch.setattr(sum_inputs, "MAX_N", 4)
+    monkeypatch.setattr(sum_inputs, "STRETCH", 3)
     document = run_json(capsys, "--points", folder / "pot.ptau", "--scalars", folder / "w.wtns")
     assert coordinates(document) == multiple(sum(s * (i + 1) for i, s in enumerate(values)) % pf.R)
     assert document["check"]["text"].startswith("summed in chunks; of points ")
@@ -136,13 +136,13 @@ def test_sums_beyond_one_call_go_in_chunks(files, capsys, monkeypatch):
 def test_a_wrong_sum_is_never_printed(files, capsys, monkeypatch):
     """Every variant but the checker lies; each kind of check must notice, and exit code 3 says so."""
     folder, _ = files
-    honest = msm_sum.Summands.compute
+    honest = checked_sums.Summands.compute
 
     def lying(self, variant=None):
         timed = honest(self, variant)
         return timed if variant else dataclasses.replace(timed, point=Point(1, 2))
 
-    monkeypatch.setattr(msm_sum.Summands, "compute", lying)
+    monkeypatch.setattr(checked_sums.Summands, "compute", lying)
     paths = ["--points", str(folder / "pot.ptau"), "--scalars", str(folder / "w.wtns")]
     for arguments in (["--n", "20"], paths, [*paths, "--check-seconds", "1e-9"]):
         with pytest.raises(OracleMismatch) as caught:

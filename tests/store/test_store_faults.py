@@ -46,7 +46,7 @@ else:
 
 def in_child(path: Path, *flags: str, before=None) -> str:
     done = subprocess.run(
-        [sys.executable, "-c", CHILD, Path(__file__).parents[1], path, *flags],
+        [sys.executable, "-c", CHILD, Path(__file__).parents[1] / "shared", path, *flags],
         capture_output=True,
         text=True,
         preexec_fn=before,

@@ -82,7 +82,10 @@ def command(
     files is computed again by another variant; where --check-seconds does not suffice for that, a random sample is.
     Not constant-time.
     """
-    from whet.cli import msm_report, msm_run, msm_sum
+    from whet.cli import msm_report
+    from whet.cli.console import progress
+    from whet.msm.checked_sums import Choices
+    from whet.msm.sum_inputs import run_files, run_made_up
 
     if list_formats:
         msm_report.print_formats(as_json)
@@ -96,9 +99,9 @@ def command(
     if given:
         other = "--points" if size is None else "--n"
         raise BadInput(f"--{given[0].replace('_', '-')} does not go with {other}", cure="leave it out")
-    choices = msm_sum.Choices(**rest)
+    choices = Choices(**rest, stage=progress)
     if points_path is not None and scalars_path is not None:
-        done = msm_run.run_files(points_path, scalars_path, choices)
+        done = run_files(points_path, scalars_path, choices)
     else:
-        done = msm_run.run_made_up(str(size), choices)
+        done = run_made_up(str(size), choices)
     msm_report.print_result(done, as_json)

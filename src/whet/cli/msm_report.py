@@ -5,8 +5,8 @@ from __future__ import annotations
 import sys
 
 from whet.cli.console import console, print_json
-from whet.cli.msm_run import Done
 from whet.msm.points import FORMATS
+from whet.msm.sum_inputs import Done
 
 
 def print_result(done: Done, as_json: bool) -> None:

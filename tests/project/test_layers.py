@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 from pathlib import Path
 
-SOURCE = Path(__file__).parents[1] / "src" / "whet"
+SOURCE = Path(__file__).parents[2] / "src" / "whet"
 
 # Higher numbers may import lower or equal ones. A package that is not listed fails the test until it is placed.
 RANK = {

@@ -5,13 +5,13 @@ from __future__ import annotations
 import re
 from pathlib import Path
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 
 
 def test_every_pitfall_names_tests_that_exist():
     text = (ROOT / "docs" / "regions.md").read_text().split("## Pitfalls")[1]
     rows = [line for line in text.splitlines() if line.startswith("| ") and not line.startswith(("| pitfall", "|---"))]
-    sources = "".join(path.read_text() for path in (ROOT / "tests").glob("test_regions_*.py"))
+    sources = "".join(path.read_text() for path in (ROOT / "tests" / "regions").glob("test_regions_*.py"))
     sources += (ROOT / "native" / "tests" / "test_regions.cpp").read_text()
     known = set(re.findall(r"(?:def|void) (\w+)\(", sources))
     assert len(rows) >= 18

@@ -1,4 +1,4 @@
-"""What `whet msm` does: where the input comes from. Printing is in msm_report, computing and checking in msm_sum."""
+"""One sum that somebody asked for: where its points and scalars come from, and how it was checked."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from whet.cli.console import progress
-from whet.cli.msm_sum import Checked, Choices, PreparedSummands, Summands, Timed, recompute, require_equal
 from whet.errors import BadInput, Unsupported
 from whet.msm import inputs
+from whet.msm.checked_sums import Checked, Choices, PreparedSummands, Summands, Timed, recompute, require_equal
 from whet.msm.engine import MAX_N
 from whet.msm.oracle import known_multiples
 from whet.msm.points import Scalars, Srs, msm_from_files, write_points
@@ -46,7 +45,7 @@ def run_made_up(size: str, choices: Choices) -> Done:
     scalars = inputs.scalars(choices.profile, n, seed)
     points = np.empty((n, 8), np.uint64)
     pieces = [slice(start, start + MADE_AT_ONCE) for start in range(0, n, MADE_AT_ONCE)]
-    with progress("points", n) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
+    with choices.stage("points", n) as advance, ThreadPoolExecutor(os.cpu_count()) as pool:
         try:
             for piece, made in zip(pieces, pool.map(lambda at: inputs.points_from_logs(logs[at]), pieces), strict=True):
                 points[piece] = made
@@ -54,9 +53,9 @@ def run_made_up(size: str, choices: Choices) -> Done:
         finally:
             pool.shutdown(cancel_futures=True)  # nobody waits for the rest after Ctrl-C
     summands = Summands(points, scalars, choices)
-    with progress("msm"):
+    with choices.stage("msm", None):
         timed = summands.compute()
-    with progress("check"):
+    with choices.stage("check", None):
         expected = known_multiples(inputs.to_ints(logs), inputs.to_ints(scalars))
     require_equal(timed, expected, "the known multiples of the generator")
     text = "equal to (sum s_i k_i) G, computed with Python integers from the known logarithms"
@@ -86,9 +85,9 @@ def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
             if n > MAX_N or in_pieces:
                 timed, check = _sum_in_chunks(points, scalars, seed, choices)
             else:
-                with progress("read"):
+                with choices.stage("read", None):
                     summands = Summands(points.limbs(), scalars.limbs(), choices)
-                with progress("msm"):
+                with choices.stage("msm", None):
                     timed = summands.compute()
                 check = recompute(timed, summands, seed)
     return _done(choices, Done(timed, n, source, check))
@@ -103,7 +102,7 @@ def _run_prepared(points_path: Path, offset: int, scalars: Scalars, choices: Cho
     if choices.section is not None:
         raise BadInput("a file of prepared points has no sections", cure="leave --section out")
     summands = PreparedSummands(points_path, offset, scalars.limbs(), choices)
-    with progress("msm"):
+    with choices.stage("msm", None):
         timed = summands.compute()
     source = _describe(points_path, "prepared", offset, scalars)
     return _done(choices, Done(timed, len(scalars), source, summands.recompute(timed)))
@@ -123,7 +122,7 @@ def _describe(points_path: Path, points_format: str, offset: int, scalars: Scala
 def _sum_in_chunks(points: Srs, scalars: Scalars, seed: int, choices: Choices) -> tuple[Timed, Checked]:
     """For what one call cannot hold. The time includes reading, which happens in between; one stretch is checked."""
     started, cpu_started = time.perf_counter_ns(), time.process_time_ns()
-    with progress("msm", len(points)) as advance:
+    with choices.stage("msm", len(points)) as advance:
         point = msm_from_files(
             points,
             scalars,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 SOURCES = [*ROOT.glob("tests/**/*.py"), *ROOT.glob("native/tests/*.cpp")]
 KNOWN = set(re.findall(r"(?:def|void|bool) (\w+)\(", "".join(path.read_text() for path in SOURCES)))
 KNOWN |= {path.stem for path in SOURCES}

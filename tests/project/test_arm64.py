@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 NATIVE = ROOT / "native"
 COMPILER = "clang++-19"
 HEADERS = Path("/usr/aarch64-linux-gnu/include/c++")

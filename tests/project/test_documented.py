@@ -10,7 +10,7 @@ from subprocess import run
 import numpy as np
 import pytest
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "gpu"))
 GPU_PAGES = ("src/whet/decode/webgpu/README.md", "src/whet/gpu/README.md", "src/whet/msm/webgpu/README.md")
 CPU_PAGES = ("README.md", "src/whet/graph/README.md", "src/whet/decode/README.md")

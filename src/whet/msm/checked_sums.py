@@ -1,9 +1,11 @@
-"""Sums as `whet msm` computes, times and checks them."""
+"""Sums that are computed, timed and checked by another variant, within the seconds that the check may take."""
 
 from __future__ import annotations
 
 import secrets
 import time
+from collections.abc import Callable
+from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -11,10 +13,9 @@ from typing import Any, Literal
 import numpy as np
 
 from whet._native import msm as native
-from whet.cli.console import progress
 from whet.errors import BadInput, OracleMismatch
-from whet.msm import Engine, Point
-from whet.msm.point import Endian
+from whet.msm.api import Engine
+from whet.msm.point import Endian, Point
 from whet.msm.points.files import Check
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
@@ -26,9 +27,18 @@ PREPARED_PROBE = 4096
 PROBES = {"plain": 32, "pippenger": 4096, "pippenger:glv=true": 4096}
 
 
+Advance = Callable[[int, str], None]
+# Told of each stage by name, with its length where that is known; what it yields is told of steps.
+Stage = Callable[[str, float | None], AbstractContextManager[Advance]]
+
+
+def silent(name: str, total: float | None) -> AbstractContextManager[Advance]:
+    return nullcontext(lambda steps, note: None)
+
+
 @dataclass(frozen=True)
 class Choices:
-    """The options as the command line gives them; sizes are still text."""
+    """The options as the command line gives them; sizes are still text. `stage` shows how far it is."""
 
     profile: str
     seed: int | None
@@ -47,6 +57,7 @@ class Choices:
     check_seconds: float
     out_path: Path | None
     out_endian: Endian
+    stage: Stage = silent
 
     def budget_bytes(self) -> int | None:
         return None if self.memory_budget is None else parse_bytes(self.memory_budget, what="--memory-budget")
@@ -132,14 +143,14 @@ def recompute(timed: Timed, summands: Summands, seed: int) -> Checked:
     for name in (checker for checker in CHECKERS if checker != timed.variant):
         costs[name] = summands.cost_ns(name)
         if costs[name] * n <= budget_ns:
-            with progress(f"check by {name}"):
+            with summands.choices.stage(f"check by {name}", None):
                 again = summands.compute(name)
             require_equal(timed, again.point, f"variant {name}")
             return Checked("whole", f"equal to the whole sum computed by variant {name}")
     name = min(costs, key=lambda checker: costs[checker])
     size = max(1, int(budget_ns / costs[name]))
     sample = summands.part(np.random.default_rng(seed).choice(n, size, replace=False))
-    with progress(f"check a sample by {name}"):
+    with summands.choices.stage(f"check a sample by {name}", None):
         require_equal(sample.compute(), sample.compute(name).point, f"variant {name} on a sample")
     covered = f"on a random sample of {size} of {n} points (seed {seed}) equal to variant {name}"
     return Checked("part", f"{covered}; the whole sum was not computed again")
@@ -191,7 +202,7 @@ class PreparedSummands:
         cost_ns = self.first(probe).compute(other).compute_ns / probe
         size = max(1, min(n, int(budget_ns / max(cost_ns, 1.0))))
         part = self.first(size)
-        with progress(f"check by {other}"):
+        with self.choices.stage(f"check by {other}", None):
             ours = timed if size >= n else part.compute()
             require_equal(ours, part.compute(other).point, f"backend {other}")
         if size >= n:
