@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from random import Random
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from whet.errors import BadInput
-from whet.evidence.agreement import conform, disagreement
+from whet.evidence.agreement import conform, disagreement, largest_error
 from whet.evidence.buffers import (
     GUARD_BYTES,
     broken_guard,
@@ -96,11 +98,21 @@ def test_conform_wants_the_same_names_shapes_and_kinds():
 @pytest.mark.parametrize("repeat", range(40))
 def test_poison_is_nan_in_every_float_type_and_changes(repeat):
     memory = np.zeros(67, np.uint8)
-    fill(memory, poison_word(repeat))
+    random = Random(repeat)
+    word, other = poison_word(random), poison_word(random)
+    fill(memory, word)
     for dtype in ("f2", "f4", "f8"):
         assert np.isnan(memory[:64].view(dtype)).all()
-    assert poison_word(repeat) != poison_word(repeat + 1)
-    assert share_filled_with(memory, poison_word(repeat)) == 1 > share_filled_with(memory, poison_word(repeat + 1))
+    assert np.isnan((memory[:64].view("u2").astype("u4") << 16).view("f4")).all(), "and in bfloat16"
+    assert word != other and share_filled_with(memory, word) == 1 > share_filled_with(memory, other)
+
+
+@pytest.mark.parametrize("dtype", FLOATS)
+def test_the_largest_error_is_a_share_of_the_tolerance(dtype):
+    want = np.array([1, 2, 4], dtype)
+    got = want * np.array([1, 1 + 1 / 64, 1 - 1 / 32], dtype)
+    assert largest_error(got, want, Tolerance(relative=0.125)) == pytest.approx(0.25, rel=1e-2)
+    assert largest_error(got, want, EXACT) == 0.0 == largest_error(want, want, CLOSE)
 
 
 def test_every_guard_byte_is_watched(tried):

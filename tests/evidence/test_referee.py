@@ -1,4 +1,4 @@
-"""The referee in this process: what it makes, what it judges, and which engines it rejects."""
+"""The referee in this process: what it makes and hands out, and which engines it rejects."""
 
 from __future__ import annotations
 
@@ -8,31 +8,35 @@ import os
 import msgspec
 import numpy as np
 import pytest
-from whet.evidence.gate import Plan, Rig
-from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, shared_memory
+from small_task import CASE, plan_of, write_task
 
 from whet.errors import BadInput, DeviceError, DeviceTimeout, WhetError
-from whet.evidence import buffers
-from whet.evidence.buffers import Arena
+from whet.evidence import buffers, system
+from whet.evidence.messages import Draw, Expect, Failed, IsKept, Kept, Measure, Reveal
+from whet.evidence.officials import official_fault
 from whet.evidence.referee import Referee
-from whet.evidence.registry import load
-from whet.protocol import Case, Engine, Output, Tolerance, VariantSpec, parse_variant
+from whet.evidence.rig import Rig
+from whet.evidence.serving import map_bytes
+from whet.evidence.worker import ProcessEnded, ProcessSilent, _typed
+from whet.protocol import Engine, Output, VariantSpec
 
 COUNT = itertools.count()
-CASE = {"sizes": {"n": 8}, "profile": "random"}
 
 
 class Twice(Engine):
     name = "twice"
 
     def cases(self):
-        return [Case(sizes={"n": 8})]
+        return [CASE]
 
     def variants(self):
         return [VariantSpec("plain", "")]
 
     def outputs(self, case):
         return {"y": Output((case.sizes["n"],), np.int64)}
+
+    def fixed(self, case, seed):
+        return {"w": np.random.default_rng(seed).integers(0, 9, 3)}
 
     def prepare(self, case, seed):
         return {"x": np.random.default_rng(seed).integers(0, 1000, case.sizes["n"])}
@@ -44,33 +48,37 @@ class Twice(Engine):
         return {"y": inputs["x"] * 2}
 
 
-class TwiceAlmost(Twice):
-    tolerance = Tolerance(relative=0.01)
-
-    def outputs(self, case):
-        return {"y": Output((case.sizes["n"],), np.float64)}
-
-
 class Desk:
-    """A referee and two variants played by the test."""
+    """A referee with the memory of two arms, which the test reads as a bench or the judge would."""
 
     def __init__(self, engine: Engine, slots: int = 1) -> None:
-        self.fds = [shared_memory(f"test-{i}") for i in range(3)]
-        self.referee = Referee(self.fds[0], self.fds[1:])
-        self.referee._engine = engine
-        self.arena = self.referee.open(CASE, 1, 2, slots)
-        self.outputs = msgspec.convert(self.arena["outputs"], Arena)
-        self.inputs = msgspec.convert(self.arena["inputs"], Arena)
+        self.referee = Referee(engine)
+        measured = self.referee.measure(Measure(case=CASE, fixed_seed=1, probe_seed=2, slots=slots))
+        self.layout = msgspec.structs.replace(measured.layout, warm_seed=3)
+        self._fixed, self._expected, *self._inputs = (
+            system.host().make_memory(name, arena.size_bytes)
+            for name, arena in (
+                ("fixed", self.layout.fixed),
+                ("expected", self.layout.outputs),
+                *([("inputs", self.layout.inputs)] * 2),
+            )
+        )
+        self.referee.open(self.layout, [os.dup(fd) for fd in (self._fixed, self._expected, *self._inputs)])
 
-    def answer(self, index: int, value, *, slot: int = 0, live_too: bool = True) -> None:
-        for base in (self.outputs.size_bytes, *([0] if live_too else [])):
-            buffers.views(self.referee._out[index], self.outputs.groups[slot], base)["y"][:] = value
+    def x(self, arm: int = 0, slot: int = 0):
+        memory = map_bytes(os.dup(self._inputs[arm]), self.layout.inputs.size_bytes, writeable=True)
+        return buffers.views(memory, self.layout.inputs.groups[slot])["x"]
 
-    def x(self, slot: int = 0):
-        return buffers.views(self.referee._in, self.inputs.groups[slot + 1])["x"]
+    def expected(self, slot: int = 0):
+        memory = map_bytes(os.dup(self._expected), self.layout.outputs.size_bytes, writeable=False)
+        return buffers.views(memory, self.layout.outputs.groups[slot])["y"]
+
+    def fixed(self):
+        memory = map_bytes(os.dup(self._fixed), self.layout.fixed.size_bytes, writeable=False)
+        return buffers.views(memory, self.layout.fixed.groups[0])["w"]
 
     def close(self) -> None:
-        for fd in self.fds:
+        for fd in (self._fixed, self._expected, *self._inputs):
             os.close(fd)
 
 
@@ -80,7 +88,6 @@ def desk():
 
     def make(engine=None, slots=1):
         made.append(Desk(engine or Twice(), slots))
-        made[-1].referee.refill([next(COUNT) for _ in range(slots)])
         return made[-1]
 
     yield make
@@ -88,114 +95,79 @@ def desk():
         one.close()
 
 
-def reasons(desk, calls, full=True):
-    reports = desk.referee.judge(calls, full)["reports"]
-    return [reports[index]["reason"] for index in calls]
-
-
-def test_right_outputs_are_green(desk):
+def test_inputs_hang_on_the_seed_alone(desk):
     table = desk()
-    for index in (0, 1):
-        table.answer(index, table.x() * 2)
-    assert reasons(table, {"0": 1, "1": 1}) == ["", ""]
-    reports = table.referee.judge({"0": 1, "1": 1}, True)["reports"]
-    assert reports["0"]["digest"] == reports["1"]["digest"] != ""
+    seen = []
+    for seed in (5, 6, 5):
+        table.referee.draw(Draw(seeds=[seed]))
+        table.referee.reveal(Reveal(arm=0))
+        seen.append(table.x().copy())
+    assert np.array_equal(seen[0], seen[2]) and not np.array_equal(seen[0], seen[1])
+    assert np.array_equal(seen[0], Twice().prepare(CASE, 5)["x"])
+    assert np.array_equal(table.fixed(), Twice().fixed(CASE, 1)["w"])
 
 
-def test_refill_keeps_addresses_and_changes_contents(desk):
+def test_drawing_shows_nothing_until_it_is_revealed_and_only_to_that_arm(desk):
     table = desk()
-    place, before = table.x().ctypes.data, table.x().copy()
-    table.referee.refill([next(COUNT)])
-    assert table.x().ctypes.data == place and not np.array_equal(table.x(), before)
+    table.referee.draw(Draw(seeds=[5]))
+    assert not table.x(0).any() and not table.x(1).any()
+    table.referee.reveal(Reveal(arm=1))
+    assert not table.x(0).any() and table.x(1).any()
+    table.referee.draw(Draw(seeds=[6]))
+    assert np.array_equal(table.x(1), Twice().prepare(CASE, 5)["x"])
 
 
-def test_each_way_to_be_wrong(desk, tried):
-    def wrong(table):
-        table.answer(0, table.x() * 2 + 1)
-
-    def unwritten(table):
-        pass
-
-    def half(table):
-        table.answer(0, table.x() * 2)
-        field = table.outputs.groups[0][0]
-        live = buffers.bytes_of(table.referee._out[0], field, table.outputs.size_bytes)
-        buffers.fill(live[32:], table.referee._word)
-
-    def late(table):
-        table.answer(0, table.x() * 2)
-        buffers.views(table.referee._out[0], table.outputs.groups[0])["y"][0] += 1
-
-    def beyond(table):
-        table.answer(0, table.x() * 2)
-        table.referee._out[0][table.outputs.end_of(0)] ^= 255
-
-    expected = {
-        wrong: "wrong output",
-        unwritten: "not written",
-        half: "late write",
-        late: "late write",
-        beyond: "out of bounds",
-    }
-    for fault, reason in expected.items():
-        table = desk()
-        table.answer(1, table.x() * 2)
-        fault(table)
-        assert reasons(table, {"0": 1, "1": 1}) == [reason, ""], fault.__name__
-    tried("planted faults", len(expected))
+def test_the_warm_slot_is_the_last_and_no_seed_of_a_round(desk):
+    table = desk(slots=2)
+    assert len(table.layout.inputs.groups) == 3
+    assert np.array_equal(table.x(slot=2), Twice().prepare(CASE, 3)["x"]) and not table.x(slot=0).any()
 
 
-def test_every_slot_of_a_batch_is_judged(desk, tried):
-    for bad in range(4):
-        table = desk(slots=4)
-        for slot in range(4):
-            table.answer(0, table.x(slot) * 2 + (slot == bad), slot=slot)
-        report = table.referee.judge({"0": 4}, True)["reports"]["0"]
-        assert (report["reason"], report["slot"]) == ("wrong output", bad)
-    tried("planted faults", 4)
+def test_every_slot_has_inputs_and_answers_of_its_own(desk):
+    table = desk(slots=3)
+    table.referee.draw(Draw(seeds=[7, 8, 9]))
+    table.referee.reveal(Reveal(arm=0))
+    table.referee.expect(Expect(slots=2))
+    for slot, seed in enumerate((7, 8, 9)):
+        assert np.array_equal(table.x(slot=slot), Twice().prepare(CASE, seed)["x"])
+    for slot in (0, 1):
+        assert np.array_equal(table.expected(slot), table.x(slot=slot) * 2)
+    assert not table.expected(2).any(), "nobody asked for that one"
 
 
-def test_without_the_oracle_they_check_each_other(desk):
+def test_a_new_round_asks_the_oracle_anew(desk):
     table = desk()
-    table.referee._engine.oracle = None
-    for index in (0, 1):
-        table.answer(index, 5)
-    assert reasons(table, {"0": 1, "1": 1}, full=False) == ["", ""], "agreement is all that is asked for here"
+    for seed in (5, 6):
+        table.referee.draw(Draw(seeds=[seed]))
+        table.referee.expect(Expect(slots=1))
+        assert np.array_equal(table.expected(), Twice().prepare(CASE, seed)["x"] * 2)
 
 
-def test_dissent_brings_the_oracle_in_and_blames_the_right_one(desk, tried):
-    for liar in (0, 1):
-        table = desk()
-        table.answer(liar, table.x() * 2 + 1)
-        table.answer(1 - liar, table.x() * 2)
-        expected = ["", ""]
-        expected[liar] = "wrong output"
-        assert reasons(table, {"0": 1, "1": 1}, full=False) == expected
-    table = desk(TwiceAlmost())
-    table.answer(0, table.x() * 2.0)
-    table.answer(1, table.x() * 2.0 * 1.005)
-    assert reasons(table, {"0": 1, "1": 1}, full=False) == ["", ""]
-    table.answer(1, table.x() * 2.0 * 1.2)
-    assert reasons(table, {"0": 1, "1": 1}, full=False) == ["", "wrong output"]
-    tried("planted faults", 3)
+def test_the_oracle_sees_seeds_and_copies_of_the_inputs(desk):
+    seen = []
+
+    def oracle(self, case, fixed_seed, seed, inputs):
+        seen.append((fixed_seed, seed, sorted(inputs)))
+        answer = inputs["x"] * 2
+        inputs["x"][:] = 0
+        return {"y": answer}
+
+    table = desk(broken(oracle=oracle))
+    table.referee.draw(Draw(seeds=[5]))
+    table.referee.expect(Expect(slots=1))
+    table.referee.reveal(Reveal(arm=0))
+    assert seen == [(1, 5, ["w", "x"])] and np.array_equal(table.x(), Twice().prepare(CASE, 5)["x"])
 
 
-def test_changed_inputs_are_seen_and_put_right(desk):
-    table = desk()
-    assert table.referee.inputs_kept() == {"kept": True}
-    before = table.x().copy()
-    table.x()[3] += 1
-    assert table.referee.inputs_kept() == {"kept": False}
-    assert np.array_equal(table.x(), before) and table.referee.inputs_kept() == {"kept": True}
-
-
-def test_evidence_holds_inputs_expected_and_got(desk, tmp_path):
-    table = desk()
-    table.answer(0, 7)
-    table.referee.save(0, 0, str(tmp_path / "one.npz"))
-    with np.load(tmp_path / "one.npz") as saved:
-        assert np.array_equal(saved["expected_y"], table.x() * 2)
-        assert np.array_equal(saved["input_x"], table.x()) and saved["got_y"].tolist() == [7] * 8
+def test_changed_inputs_are_seen(desk, tried):
+    table = desk(slots=2)
+    table.referee.draw(Draw(seeds=[5, 6]))
+    for slot in (0, 1):
+        table.referee.reveal(Reveal(arm=0))
+        assert table.referee.kept(Kept(arm=0)) == IsKept(kept=True)
+        table.x(slot=slot)[3] += 1
+        assert table.referee.kept(Kept(arm=0)) == IsKept(kept=False)
+    tried("planted faults", 2)
 
 
 def broken(**methods):
@@ -220,7 +192,7 @@ NO_ANSWER = {
     "oracle gives nothing": broken(oracle=lambda self, *_: {}),
     "oracle of another shape": broken(oracle=lambda self, *_: {"y": np.zeros(9, int)}),
     "oracle of another type": broken(oracle=lambda self, *_: {"y": np.zeros(8, complex)}),
-    "shape follows the seed": broken(prepare=lambda self, case, seed: {"x": np.zeros(8 if seed == 2 else 9, int)}),
+    "shape follows the seed": broken(prepare=lambda self, case, seed: {"x": np.zeros(8 if seed < 4 else 9, int)}),
 }
 
 
@@ -234,64 +206,60 @@ def test_an_engine_that_cannot_prepare_is_bad_input(engine, tried):
 
 @pytest.mark.parametrize("engine", NO_ANSWER.values(), ids=NO_ANSWER.keys())
 def test_an_oracle_that_cannot_answer_is_bad_input(engine, desk, tried):
+    table = desk(engine)
     with pytest.raises(BadInput) as caught:
-        table = desk(engine)
-        table.answer(0, 1)
-        table.referee.judge({"0": 1}, True)
+        table.referee.draw(Draw(seeds=[5]))
+        table.referee.reveal(Reveal(arm=0))
+        table.referee.expect(Expect(slots=1))
     assert caught.value.cure
     tried("malformed inputs")
 
 
-ORACLE_FILE = """
-import os, time
-import numpy as np
-from whet.protocol import *
-class Silent(Engine):
-    name = "silent"
-    def cases(self): return [Case(sizes={"n": 4})]
-    def variants(self): return [VariantSpec("plain", "")]
-    def outputs(self, case): return {"y": Output((4,), "i8")}
-    def prepare(self, case, seed): return {"x": np.zeros(4)}
-    def run(self, variant, state, inputs, outputs): outputs["y"][:] = 0
-    def oracle(self, case, fixed_seed, seed, inputs):
-        if True: os._exit(7)
-        return {"y": np.zeros(4, "i8")}
-"""
-
-
 def test_an_oracle_that_dies_is_a_typed_error(tmp_path):
-    path = tmp_path / "silent.py"
-    path.write_text(ORACLE_FILE)
-    loaded = load(str(path))
-    plan = Plan(loaded.engine, loaded.ref, (parse_variant(loaded.engine, "plain"),), "cpu", 1)
-    with Rig(plan) as rig, pytest.raises(DeviceError, match="exited with code 7"):
-        rig.open(Case(sizes={"n": 4}))
-        rig.round(("x", 1), ["plain"], {"plain": 1})
+    path = write_task(tmp_path, oracle="os._exit(7)")
+    with Rig(plan_of(path, "a")) as rig:
+        rig.open(CASE)
+        assert rig.start(["a"]) == {}
+        with pytest.raises(DeviceError, match="exited with code 7"):
+            rig.round(("x", 1), ["a"])
 
 
 def test_an_oracle_that_hangs_is_a_typed_error(tmp_path):
-    path = tmp_path / "silent.py"
-    path.write_text(ORACLE_FILE.replace("os._exit(7)", "time.sleep(600)"))
-    fds = [shared_memory("a"), shared_memory("b")]
-    worker = Worker("whet.evidence.referee", fds)
-    try:
-        worker.ask("load", 60, ref=str(path))
-        worker.ask("open", 60, case={"sizes": {"n": 4}}, fixed_seed=1, probe_seed=2, slots=1)
-        worker.ask("refill", 60, seeds=[1])
-        with pytest.raises(ProcessSilent) as caught:
-            worker.ask("judge", 0.5, calls={"0": 1}, full=True)
-        from whet.evidence.processes import referee_fault
-
-        assert isinstance(referee_fault(caught.value), DeviceTimeout)
-        with pytest.raises(ProcessEnded):
-            worker.ask("judge", 0.5, calls={"0": 1}, full=True)
-    finally:
-        worker.close()
-        for fd in fds:
-            os.close(fd)
+    path = write_task(tmp_path, oracle="time.sleep(600)")
+    with Rig(plan_of(path, "a")) as rig:
+        rig.open(CASE)
+        assert rig.start(["a"]) == {}
+        rig.officials._limit_s = 1.0
+        with pytest.raises(DeviceTimeout, match="no answer within 1 s"):
+            rig.round(("x", 1), ["a"])
+        with pytest.raises(DeviceError):
+            rig.officials.expect(1)
 
 
-def test_an_unknown_error_kind_stays_a_whet_error():
-    from whet.evidence.processes import _typed
+def test_what_becomes_of_an_official_is_told_by_kind():
+    assert isinstance(official_fault(ProcessSilent("no answer within 1 s")), DeviceTimeout)
+    ended = official_fault(ProcessEnded("the process died of SIGKILL"))
+    assert type(ended) is DeviceError and "SIGKILL" in ended.cause and ended.cure
 
-    assert type(_typed({"kind": "Nonsense", "cause": "c", "cure": "d"})) is WhetError
+
+@pytest.mark.parametrize("kind", ["Nonsense", "ExitCode", "IntEnum", "__name__", ""])
+def test_an_unknown_error_kind_stays_a_whet_error(kind):
+    assert type(_typed(Failed(kind=kind, cause="c", cure="d"))) is WhetError
+
+
+def test_a_known_error_kind_comes_back_as_it_was():
+    found = _typed(Failed(kind="BadInput", cause="n is odd", cure="even n"))
+    assert type(found) is BadInput and (found.cause, found.cure) == ("n is odd", "even n")
+
+
+def test_a_case_of_no_size_is_laid_out(desk):
+    """Nothing in it, but guards around it."""
+    empty = broken(
+        outputs=lambda self, case: {"y": Output((0,), np.int64)},
+        prepare=lambda self, case, seed: {"x": np.zeros(0, np.int64)},
+    )
+    table = desk(empty)
+    table.referee.draw(Draw(seeds=[1]))
+    table.referee.reveal(Reveal(arm=0))
+    table.referee.expect(Expect(slots=1))
+    assert table.x().shape == table.expected().shape == (0,)

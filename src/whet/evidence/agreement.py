@@ -61,7 +61,7 @@ def disagreement(
     first = int(found[0])
     index = tuple(int(i) for i in np.unravel_index(first, got.shape)) if got.shape else ()
     mine, theirs = str(got.reshape(-1)[first]), str(want.reshape(-1)[first])
-    not_finite = np.flatnonzero(wrong & ~_finite(got).reshape(-1) & _finite(want).reshape(-1))
+    not_finite = np.flatnonzero(wrong & ~finite(got).reshape(-1) & finite(want).reshape(-1))
     reason = "not finite" if len(not_finite) else "wrong output"
     detail = (
         f"{name}{list(index)} is {mine}, the oracle says {theirs}; {len(found):,} of {got.size:,} elements differ"
@@ -80,8 +80,8 @@ def largest_error(got: Array, want: Array, tolerance: Tolerance) -> float:
     ours, theirs = _wide(got), _wide(want)
     with np.errstate(all="ignore"):
         share = np.abs(ours - theirs) / (tolerance.absolute + tolerance.relative * np.abs(theirs))
-    finite = share[np.isfinite(share)]
-    return float(finite.max()) if finite.size else 0.0
+    told = share[np.isfinite(share)]
+    return float(told.max()) if told.size else 0.0
 
 
 def _bits_differ(got: Array, want: Array) -> Array:
@@ -102,7 +102,7 @@ def _outside(got: Array, want: Array, tolerance: Tolerance, slack: float) -> Arr
     with np.errstate(all="ignore"):
         limit = slack * (tolerance.absolute + tolerance.relative * np.abs(theirs))
         near = np.abs(ours - theirs) <= limit
-    near &= _finite(got).reshape(-1) & _finite(want).reshape(-1)
+    near &= finite(got).reshape(-1) & finite(want).reshape(-1)
     # Where the oracle itself is not finite, the very kind of it must come back.
     near |= (np.isnan(theirs) & np.isnan(ours)) | (np.isinf(theirs) & (ours == theirs))
     outside: Array = ~near
@@ -118,16 +118,16 @@ def _wide(values: Array) -> Array:
     return flat if flat.dtype.kind == "f" and flat.dtype.itemsize > 8 else flat.astype(np.float64)
 
 
-def _finite(values: Array) -> Array:
+def finite(values: Array) -> Array:
     """Finiteness on bit patterns: compilers and fast-math libraries may fold isfinite() to true."""
     if values.dtype.kind in "iub":
         return np.ones(values.shape, dtype=bool)
     if values.dtype.kind == "c":
-        both: Array = np.asarray(np.all(_finite(_parts(values)).reshape(*values.shape, 2), axis=-1))
+        both: Array = np.asarray(np.all(finite(_parts(values)).reshape(*values.shape, 2), axis=-1))
         return both
     mask = _EXPONENT.get(values.dtype.itemsize) if values.dtype.kind == "f" else None
     if mask is None:
         return np.isfinite(_wide(values)).reshape(values.shape)
     bits = np.ascontiguousarray(values).view(f"u{values.dtype.itemsize}")
-    finite: Array = (bits & mask) != mask
-    return finite
+    below: Array = (bits & mask) != mask
+    return below

@@ -12,7 +12,7 @@ import msgspec
 import numpy as np
 
 from whet.evidence import buffers, messages
-from whet.evidence.agreement import disagreement, largest_error
+from whet.evidence.agreement import disagreement, finite, largest_error
 from whet.evidence.messages import Done, Evict, Judge, Judged, Judgement, Layout, Poison, Save
 from whet.evidence.serving import answer_requests, map_bytes
 from whet.evidence.system import Granted
@@ -109,14 +109,19 @@ class Bailiff:
         return None
 
     def _dissent(self, asked: Judge) -> dict[int, Judgement]:
-        """Without the oracle: everything written, and every arm agrees with the first one on the slots both ran."""
+        """Without the oracle: everything written, and every arm agrees with the first one on the slots both ran.
+
+        What is not finite may be what is left of the poison, so it agrees with nothing.
+        """
         first, *others = asked.calls
         found = {}
         for arm, calls in asked.calls.items():
             for slot in range(calls):
-                for name in self._got(arm, slot):
-                    if self._unwritten(arm, slot, name):
+                for name, got in self._got(arm, slot).items():
+                    if arm not in found and self._unwritten(arm, slot, name):
                         found[arm] = self._red(arm, "not written", f"some of {name!r} was not written", slot)
+                    elif arm not in found and not finite(got).all():
+                        found[arm] = self._red(arm, "disputed", f"some of {name!r} is not finite", slot)
         for other in others:
             for slot in range(min(asked.calls[first], asked.calls[other])):
                 if self._wrong(other, slot, self._got(first, slot), asked.tolerance, slack=2.0):
