@@ -17,6 +17,8 @@ SCHEMA_VERSION = 2
 # The arms of a trial that are no variants: the baseline once more, and a call that does nothing.
 CONTROL = "(control)"
 EMPTY = "(empty)"
+# How `Run.stopped` begins after Ctrl-C.
+INTERRUPTED = "interrupted"
 
 
 class Outcome(StrEnum):
@@ -189,6 +191,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     # Largest error of any checked output, as a share of what the tolerance allows; by variant.
     errors: dict[str, float] = {}
     task_examined: bool = False
+
+    @property
+    def interrupted(self) -> bool:
+        """Ctrl-C ended its trial; what had been measured by then is here."""
+        return self.stopped.startswith(INTERRUPTED)
 
     @property
     def where(self) -> str:
