@@ -150,6 +150,20 @@ def test_nobody_survives():
     source.start_reds = {("a", 0): WRONG, ("b", 0): WRONG}
     result = run(source, names="ab")
     assert set(result.reds) == {"a", "b"} and result.baseline == "" and result.control is None
+    assert source.orders == [] and "fewer than two" in result.stopped
+
+
+def test_a_variant_alone_may_be_red_as_well():
+    for reds in ({("a", 3): WRONG}, {(CONTROL, 3): WRONG}):
+        source = scripted()
+        source.reds = reds
+        result = run(source, names="a")
+        assert set(result.reds) == {"a"} and result.samples["a"] == [] and result.rounds == 4
+
+
+def test_a_baseline_that_is_not_there_is_replaced_from_the_start():
+    result = Trial(scripted(a=1.0, b=0.5), ["a", "b"], "refused", QUICK, 3).run()
+    assert result.baseline == "a" and set(result.intervals) == {"b"}
 
 
 def test_an_empty_arm_that_fails_is_no_variants_fault():

@@ -102,7 +102,8 @@ class Trial:
     def run(self) -> Result:
         self._random = random.Random(seeds.derive(self.seed, "order"))
         arms = [*self.variants, CONTROL, EMPTY]
-        self._result = Result({name: [] for name in arms}, {name: [] for name in arms}, baseline=self.baseline)
+        baseline = self.baseline if self.baseline in self.variants else next(iter(self.variants), "")
+        self._result = Result({name: [] for name in arms}, {name: [] for name in arms}, baseline=baseline)
         self._result.judged_by, self._result.confidence = self.judge, self.budget.confidence
         self._result.candidates = max(0, len(self.variants) - 1)
         self._alive = list(self.variants)
@@ -136,7 +137,7 @@ class Trial:
         else:
             share = 0.0
         result.stopped = reason
-        if not full and self._present:
+        if not full and self._alive:
             # Nobody knows which round is the last, so nobody can be right in the checked ones only.
             self._round("round", full=True)
         return share
@@ -147,6 +148,8 @@ class Trial:
         self._block_number += 1
         self._present = [*self._ranked(), CONTROL, *([] if EMPTY in result.lost else [EMPTY])]
         self._hear(self.source.block(self._block_number, list(self._present)))
+        if len(self._alive) < min(2, len(self.variants)):
+            return True
         started_s = self.source.now_s() - began
         full = self._round("warm-up", full=True if self._block_number == 0 else None)
         if self._block_number == 0 and not self.budget.keep_rounds:
@@ -238,7 +241,9 @@ class Trial:
         """Whether all is decided, at the price of `share` of the allowed error."""
         self._hear(self.honest(self._result.samples))
         self._measure(share)
-        self._share_left -= share
+        if self._result.control_interval is not None:
+            # Where nothing could be seen yet, as with p99 after few blocks, nothing was spent.
+            self._share_left -= share
         if len(self.variants) == 1:
             return self._alone_is_tight(share)
         found = self._result.intervals
@@ -250,7 +255,7 @@ class Trial:
         return bool(said) and Outcome.UNDECIDED not in said
 
     def _alone_is_tight(self, share: float) -> bool:
-        own = statistics.times(self._result.samples[self.baseline], self.clock)
+        own = self._times(self.variants[0])
         width = statistics.own_half_width(own, confidence=self.budget.confidence, share=share)
         return width is not None and width <= self.budget.half_width
 
