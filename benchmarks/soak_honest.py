@@ -33,8 +33,8 @@ TRIALS = {
     "very short": [HABITS, "plain", "remembering", "fresh", "--n", "1"],
 }
 GPU = {
-    "gpu: saxpy": [str(ROOT / "examples" / "saxpy_webgpu.py"), "numpy", "webgpu"],
-    "gpu: msm": ["msm", "affine", "walker", "--n", "64", "--device", "webgpu"],
+    "gpu: saxpy": [str(ROOT / "examples" / "saxpy_webgpu.py"), "small", "large"],
+    "gpu: msm": ["msm", "affine", "walker", "coop", "--n", "64"],
 }
 REFUSED = 3
 
