@@ -32,9 +32,9 @@ class Outcome(StrEnum):
 class Sample(msgspec.Struct, frozen=True, kw_only=True):
     """One turn of one variant. Stored only when its gate is green.
 
-    `wall_ns` is what the variant's own clock said, `outside_ns` the span from thaw to its answer less waiting for others
-    to leave a core, `cpu_ns` the processor time of all its threads from thaw to freeze. `round` counts over the whole
-    trial.
+    `wall_ns` is what the variant's own clock said, `outside_ns` the span from thaw to its answer less waiting for
+    others to leave a core, `cpu_ns` the processor time of all its threads from thaw to freeze. `round` counts over the
+    whole trial.
     """
 
     variant: str

@@ -37,7 +37,8 @@ TITLES = {
 @dataclass(frozen=True)
 class Comparison:
     verdict: Verdict
-    against: str
+    reasons: list[str]
+    against: list[str]
     picture: Markup
 
 
@@ -138,7 +139,8 @@ def _forest(run: Run) -> Forest:
     comparisons = [
         Comparison(
             verdict=v,
-            against=remarks.opposite_in_words(run, v),
+            reasons=[reason for reason in v.reasons if reason not in remarks.opposite(v)],
+            against=remarks.opposite(v),
             picture=draw.interval_row(v, axis, control=run.control, blocks=dots.get(v.candidate, ())),
         )
         for v in run.verdicts
