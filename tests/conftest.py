@@ -6,6 +6,7 @@ written to build/tried.json, from which docs/evidence.md is made.
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
 import signal
@@ -31,6 +32,19 @@ def tried(record_property):
         record_property(PREFIX + kind, number)
 
     return count
+
+
+@pytest.fixture(autouse=True)
+def a_place_on_the_machine(request, tmp_path_factory):
+    """Tests run side by side, but for those that judge times: they wait until they are alone, and keep others out."""
+    path = tmp_path_factory.getbasetemp().parent / "machine.lock"
+    wanted = fcntl.LOCK_EX if request.node.get_closest_marker("alone") else fcntl.LOCK_SH
+    with (tmp_path_factory.getbasetemp().parent / "machine.queue").open("a") as queue, path.open("a") as lock:
+        # Whoever waits to be alone holds the queue, so that a stream of others cannot starve it.
+        fcntl.flock(queue, fcntl.LOCK_EX)
+        fcntl.flock(lock, wanted)
+        fcntl.flock(queue, fcntl.LOCK_UN)
+        yield
 
 
 @pytest.fixture

@@ -32,6 +32,7 @@ QUIET = {
     Kind.DIFFERENT_ENVIRONMENT: lambda: warnings.different_environment([]),
     Kind.SOFTWARE_ADAPTER: lambda: warnings.software_adapter({"adapter": {"device": "GeForce", "type": "DiscreteGPU"}}),
     Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.UNDECIDED)),
+    Kind.OFFICIAL_LOST: lambda: warnings.officials_lost(0),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock(CALM, [], 100),
 }
 LOUD = {
@@ -46,6 +47,7 @@ LOUD = {
         {"adapter": {"device": "llvmpipe (LLVM 15)", "type": "CPU"}}
     ),
     Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.SLOWER)),
+    Kind.OFFICIAL_LOST: lambda: warnings.officials_lost(2),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock({"a": RNG.choice([1e5, 2e5], 60)}, [], 100),
 }
 

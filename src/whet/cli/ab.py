@@ -43,7 +43,7 @@ def command(**given: Any) -> ExitCode:
     no time. The run is stored.
 
     Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
-    UNDECIDED; else 0.
+    UNDECIDED; else 0. Ctrl-C in a trial stores what was measured and exits with 130.
     """
     return compare(**given)
 

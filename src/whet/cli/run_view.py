@@ -149,7 +149,10 @@ def _cells(run: Run, gate: Gate, verdict: Verdict | None) -> dict[str, str]:
 
 
 def exit_code(runs: Sequence[Run], *, fail_if_slower: bool = False) -> ExitCode:
-    """3 if the gate refused any variant, then 1 if a slower one counts as failure, then 2 if any is undecided."""
+    """130 if a run was interrupted, else 3 if the gate refused any variant, then 1 if a slower one counts as failure,
+    then 2 if any is undecided."""
+    if any(run.interrupted for run in runs):
+        return ExitCode.INTERRUPTED
     outcomes = {verdict.outcome.value for run in runs for verdict in run.verdicts}
     if "REFUSED" in outcomes or any(not gate.green for run in runs for gate in run.gates):
         return ExitCode.REFUSED

@@ -91,10 +91,14 @@ def sweep(
 
             base = str(plan.variants[0])
             runs.append(run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=shifted))
+            if runs[-1].interrupted:
+                break
     if as_json:
         print_json({"runs": runs})
     else:
         show_growth(runs)
+    if runs[-1].interrupted:
+        return ExitCode.INTERRUPTED
     return ExitCode.REFUSED if any(not gate.green for run in runs for gate in run.gates) else ExitCode.OK
 
 

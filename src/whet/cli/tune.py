@@ -9,7 +9,7 @@ import click
 from whet.cli import options
 from whet.cli.budget import BudgetChoice
 from whet.cli.subject import EngineName, make_plan, run_and_store, shown_progress
-from whet.errors import Unsupported, WhetError
+from whet.errors import Cancelled, Unsupported, WhetError
 
 if TYPE_CHECKING:
     from whet.evidence.record import Run
@@ -63,6 +63,8 @@ def tune(*, engine: str, n: str, most: int | None, seed: int | None, store_path:
     names = [str(variant) for variant in plan.variants]
     with open_store(store_path) as store, shown_progress(f"tune {loaded.engine.name} {case}") as show:
         run = run_and_store(store, loaded, plan, case, budget=QUICK, baseline=names[0], show=show)
+    if run.interrupted:
+        raise Cancelled(f"interrupted: nothing was chosen; run {run.id} holds what was measured", cure="tune again")
     on_adapter = {
         str(variant)
         for variant in plan.variants

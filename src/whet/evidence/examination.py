@@ -135,7 +135,7 @@ def _alone(plan: Plan, name: str) -> Plan:
 def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Case | None:
     """The smallest case that fails in a fresh process."""
     deadline = time.monotonic() + SEARCH_SECONDS
-    with Rig(plan) as rig:
+    with contextlib.suppress(WhetError), Rig(plan) as rig:
         for case in shrinking(plan.engine, refusal.case):
             if time.monotonic() > deadline and case != refusal.case:
                 continue
@@ -149,8 +149,11 @@ def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Cas
 
 def _confirm(plan: Plan, case: Case, turns: int, folder: Path) -> tuple[Refusal | None, str | None]:
     """The same again in a fresh process, as the printed command will do it."""
+    refusals: dict[str, Refusal] = {}
     with Rig(plan) as rig:
-        _, refusals = examine(rig, case, turns, time.monotonic() + CONFIRM_SECONDS)
+        # A device that fails now as a whole has not failed as it did then.
+        with contextlib.suppress(WhetError):
+            _, refusals = examine(rig, case, turns, time.monotonic() + CONFIRM_SECONDS)
         if not refusals:
             return None, None
         refusal = next(iter(refusals.values()))

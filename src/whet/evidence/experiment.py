@@ -15,7 +15,7 @@ from whet.evidence.accounting import Accounts
 from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
 from whet.evidence.clock import Batch, batch, quantum_ns
-from whet.evidence.examination import Refusal, examine, explain, gate
+from whet.evidence.examination import Refusal, examine, explain, failure, gate
 from whet.evidence.floors import floor_of
 from whet.evidence.readings import Reading, Red
 from whet.evidence.record import EMPTY, Block, Design, Failure, Outcome, Run, Sample, Verdict, Warning
@@ -98,9 +98,11 @@ class Experiment:
                 name: Refusal(name, red, self.case, rig.stands[name].calls) for name, red in result.reds.items()
             }
             checks = {name: (stand.full_checks, stand.agreements) for name, stand in rig.stands.items()}
-            isolation, errors = rig.isolation, dict(rig.errors)
+            isolation, errors, losses = rig.isolation, dict(rig.errors), rig.officials.losses
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
-        failures = {name: self._explain(refusal, run_id) for name, refusal in refusals.items()}
+        failures = {
+            name: self._explain(refusal, run_id, search=not result.interrupted) for name, refusal in refusals.items()
+        }
         names = [str(variant) for variant in self.plan.variants]
         samples = {name: some for name, some in result.samples.items() if some}
         times = {name: call_times(samples[name], self.plan.clock) for name in names if name in samples}
@@ -121,7 +123,7 @@ class Experiment:
             gates=[gate(name, *checks[name], failures.get(name)) for name in names],
             samples=sorted((s for some in samples.values() for s in some), key=lambda s: (s.round, s.order)),
             verdicts=self._verdicts(result, failures, chosen),
-            warnings=self._warnings(result, chosen, surroundings),
+            warnings=[*self._warnings(result, chosen, surroundings), *warnings.officials_lost(losses)],
             environment=surroundings,
             stopped=result.stopped,
             elapsed_s=round(time.monotonic() - began, 3),
@@ -210,7 +212,9 @@ class Experiment:
     def _told_round(self, rounds: int, seconds: float) -> None:
         self.on_progress(min(1.0, seconds / self.budget.seconds), f"round {rounds}")
 
-    def _explain(self, refusal: Refusal, run_id: str) -> Failure:
+    def _explain(self, refusal: Refusal, run_id: str, *, search: bool) -> Failure:
+        if not search:
+            return failure(self.plan, refusal, self.command, None)
         folder = self.evidence_folder / run_id
         note = f"{refusal.variant} is refused; searching the smallest case"
         return explain(self.plan, refusal, folder, self.command, lambda case: self.on_progress(1.0, f"{note}: {case}"))

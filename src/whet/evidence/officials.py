@@ -13,35 +13,55 @@ from whet.evidence.messages import Done, IsKept, Judged, Judgement, Layout, Meas
 from whet.evidence.worker import START_LIMIT_S, Faults, ProcessSilent, Worker
 from whet.protocol import Case, Tolerance
 
+# So many losses in one run are no accident.
+MOST_LOSSES = 3
+
 
 class OfficialLost(Exception):
-    """The referee or the judge died in the middle of a round. It is back, and the round can be repeated."""
+    """The referee or the judge is gone. `fault` is what to raise if that is the end of it."""
+
+    def __init__(self, fault: WhetError) -> None:
+        super().__init__(fault.cause)
+        self.fault = fault
 
 
 class Officials:
-    """Starts both, passes memory to them, asks them."""
+    """Starts both, passes memory to them, asks them. A request may end in `OfficialLost`; `replace` starts both anew.
+
+    The memory of the lost ones is sealed and cannot be mapped for writing again, so a case has to be opened anew.
+    """
 
     def __init__(self, ref: str, *, call_limit_s: float) -> None:
         self._ref = ref
+        self.losses = 0
         self._limit_s = max(START_LIMIT_S, 10 * call_limit_s)
         self._referee: Worker | None = None
         self._judge: Worker | None = None
 
     def start(self) -> None:
         self._referee, self._judge = Worker("referee"), Worker("judge")
+        worker = self._referee
         try:
-            for worker in (self._referee, self._judge):
+            for worker in (self._judge, self._referee):
                 worker.greet()
             self._referee.post(messages.Load(ref=self._ref))
             self._referee.loaded()
         except Faults as error:
-            raise official_fault(error) from None
+            raise self._fault(worker, error) from None
 
     def close(self) -> None:
         for worker in (self._referee, self._judge):
             if worker is not None:
                 worker.close()
         self._referee = self._judge = None
+
+    def replace(self, lost: OfficialLost) -> None:
+        """New processes for both, unless this has happened too often or waiting again would cost too much."""
+        self.losses += 1
+        self.close()
+        if self.losses >= MOST_LOSSES or isinstance(lost.fault, DeviceTimeout):
+            raise lost.fault
+        self.start()
 
     def measure(self, case: Case, *, fixed_seed: int, probe_seed: int, warm_seed: int, slots: int) -> Layout:
         asked = messages.Measure(case=case, fixed_seed=fixed_seed, probe_seed=probe_seed, slots=slots)
@@ -88,11 +108,10 @@ class Officials:
         try:
             return worker.expect(kind, request, self._limit_s, fds)
         except Faults as error:
-            raise official_fault(error) from None
+            raise OfficialLost(self._fault(worker, error)) from None
 
-
-def official_fault(error: Exception) -> WhetError:
-    """The oracle's process failed: nothing can be judged."""
-    if isinstance(error, ProcessSilent):
-        return DeviceTimeout(f"the oracle gave {error}", cure="try a smaller case, or a longer --call-limit")
-    return DeviceError(f"the oracle's process ended: {error}", cure="run the oracle alone to see why")
+    def _fault(self, worker: Worker, error: Exception) -> WhetError:
+        who = "judge" if worker is self._judge else "oracle"
+        if isinstance(error, ProcessSilent):
+            return DeviceTimeout(f"the {who} gave {error}", cure="try a smaller case, or a longer --call-limit")
+        return DeviceError(f"the {who}'s process ended: {error}", cure="run the oracle alone to see why")

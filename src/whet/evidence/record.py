@@ -17,6 +17,8 @@ SCHEMA_VERSION = 2
 # The arms of a trial that are no variants: the baseline once more, and a call that does nothing.
 CONTROL = "(control)"
 EMPTY = "(empty)"
+# How `Run.stopped` begins after Ctrl-C.
+INTERRUPTED = "interrupted"
 
 
 class Outcome(StrEnum):
@@ -193,6 +195,11 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     # What the oracle's answers allow, and one line about each variant of the engine.
     tolerance: Tolerance | None = None
     summaries: dict[str, str] = {}
+
+    @property
+    def interrupted(self) -> bool:
+        """Ctrl-C ended its trial; what had been measured by then is here."""
+        return self.stopped.startswith(INTERRUPTED)
 
     @property
     def where(self) -> str:

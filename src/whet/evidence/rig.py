@@ -9,17 +9,17 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from random import SystemRandom
-from typing import Any
+from typing import Any, TypeVar
 
 from whet.errors import DeviceOutOfMemory, WhetError
 from whet.evidence import messages, seeds, system
 from whet.evidence.adapter import adapter_of
 from whet.evidence.buffers import poison_word
 from whet.evidence.messages import Claim, Done, Layout, Load
-from whet.evidence.officials import Officials
+from whet.evidence.officials import OfficialLost, Officials
 from whet.evidence.readings import Reading, Red
 from whet.evidence.record import CONTROL, EMPTY, Isolation
 from whet.evidence.system import NotStopped
@@ -33,6 +33,8 @@ SPIN_PATIENCE_NS = 400_000_000
 STARVED_PATIENCE_S = 20.0
 REST_STEP_S = 0.002
 REST_SHARE = 0.05
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -87,6 +89,8 @@ class Rig:
         self.long_calls = False
         self._random = SystemRandom()
         self._memory: list[int] = []
+        # How the benches were started last, in case they have to be started again.
+        self._started: dict[str, Any] = {"arms": []}
         self.refused: set[str] = set()
 
     def __enter__(self) -> Rig:
@@ -113,6 +117,13 @@ class Rig:
 
     def open(self, case: Case, slots: int = 1) -> None:
         """Makes the memory of `case` anew; `start` puts benches on it, or `move_on` those that are there."""
+        while True:
+            try:
+                return self._open(case, slots)
+            except OfficialLost as lost:
+                self.officials.replace(lost)
+
+    def _open(self, case: Case, slots: int) -> None:
         self._forget_memory()
         self.layout = self.officials.measure(
             case,
@@ -146,6 +157,7 @@ class Rig:
     ) -> dict[str, Red]:
         """Fresh processes for these arms on the open case, frozen; returns the arms that failed at it."""
         self.stop()
+        self._started = {"arms": list(arms), "cores": cores, "baseline": baseline, "sealed": sealed}
         self.cores = cores or self.host.usable_cores()
         for name in arms:
             stand = self.stands[name]
@@ -193,7 +205,34 @@ class Rig:
         full: bool = True,
         timing: bool = False,
     ) -> dict[str, Reading | Red]:
-        """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told."""
+        """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told.
+
+        A round that loses the referee or the judge is repeated on other inputs, with new processes for everybody.
+        """
+        reds: dict[str, Reading | Red] = {}
+        while True:
+            playing = [name for name in order if name not in reds]
+            again = ("again", self.officials.losses) if self.officials.losses else ()
+            try:
+                results = reds | self._play((*label, *again), playing, calls=calls, full=full, timing=timing)
+                break
+            except OfficialLost as lost:
+                self.officials.replace(lost)
+                reds |= self._reopen()
+        for name, result in results.items():
+            if isinstance(result, Red):
+                self.retire(name)
+        return results
+
+    def _reopen(self) -> dict[str, Red]:
+        """The case and the benches as they were before an official was lost; those that failed at it."""
+        standing = {name for name in self._started["arms"] if self.stands[name].worker is not None}
+        self.open(self.layout.case, self.slots)
+        return self.start(**{**self._started, "arms": [name for name in self._started["arms"] if name in standing]})
+
+    def _play(
+        self, label: Sequence[str | int], order: Sequence[str], *, calls: int, full: bool, timing: bool
+    ) -> dict[str, Reading | Red]:
         most = max([calls, *(calls * self.plan.more_calls.get(name, 1) for name in order)])
         drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(most)]
         self.officials.draw(drawn)
@@ -203,28 +242,33 @@ class Rig:
             count = calls * self.plan.more_calls.get(name, 1)
             results[name] = self._turn(self.stands[name], count, drawn[0], timing or self.plan.clock == "device")
         self._judge(results, full=full)
-        for name, result in results.items():
-            if isinstance(result, Red):
-                self.retire(name)
         return results
 
     def now_s(self) -> float:
         return time.monotonic()
 
     def save_evidence(self, name: str, slot: int, path: str) -> None:
-        self.officials.save(self.stands[name].arm, slot, path)
+        try:
+            self.officials.save(self.stands[name].arm, slot, path)
+        except OfficialLost as lost:
+            raise lost.fault from None
 
     def _turn(self, stand: Stand, calls: int, seed: int, timing: bool) -> Reading | Red:
         worker = stand.worker
         if worker is None:
             return Red("died", "the process is gone")
+        if red := self._heard(lambda: self._warm_up(stand, worker)):
+            return red
+        # Outside of what a bench is blamed for: these are the officials' own doing.
+        self.officials.reveal(stand.arm)
+        if self.plan.regime == "cold":
+            self.officials.evict(self.cores)
+        return self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
+
+    def _heard(self, step: Callable[[], T]) -> T | Red:
+        """What a bench answered, or what it is refused for: its faults cost nobody else anything."""
         try:
-            if red := self._warm_up(stand, worker):
-                return red
-            self.officials.reveal(stand.arm)
-            if self.plan.regime == "cold":
-                self.officials.evict(self.cores)
-            return self._timed(stand, worker, calls, seed, timing)
+            return step()
         except NotStopped as error:
             return Red("died", str(error))
         except Faults as error:

@@ -14,7 +14,7 @@ from typing import Protocol
 from whet.evidence import seeds, statistics
 from whet.evidence.budgets import BUDGETS, Budget, custom
 from whet.evidence.readings import Reading, Red
-from whet.evidence.record import CONTROL, EMPTY, Block, Control, Outcome, Sample
+from whet.evidence.record import CONTROL, EMPTY, INTERRUPTED, Block, Control, Outcome, Sample
 from whet.evidence.statistics import EFFECT, Interval, Judge, Looks, Times, call_times
 
 __all__ = ["BUDGETS", "Budget", "Honest", "Result", "Source", "Trial", "call_times", "custom"]
@@ -120,7 +120,7 @@ class Trial:
         except KeyboardInterrupt:
             blocks, rounds = len(self._result.blocks), self._result.rounds
             self._result.interrupted = True
-            self._result.stopped = f"interrupted after {blocks} blocks and {rounds} rounds"
+            self._result.stopped = f"{INTERRUPTED} after {blocks} blocks and {rounds} rounds"
         self._conclude(share or self._share_left)
         return self._result
 

@@ -57,6 +57,11 @@ class Kind(Enum):
         "the baseline was not as fast as itself: something treats processes unequally, or the noise has luck in it",
         "no verdict below that distance counts; stop other programs and run again with --rigorous",
     )
+    OFFICIAL_LOST = (
+        "referee or judge lost",
+        "something ended a process of whet in the middle of the run: the system short of memory, or another program",
+        "the rounds in question were repeated with new processes; free some memory if it happens again",
+    )
     QUANTISED_CLOCK = (
         "quantised clock",
         "the clock ticks too coarsely for this kernel, even over a whole batch",
@@ -101,6 +106,10 @@ def control_differs(control: Control | None) -> list[Warning]:
         return []
     span = f"{control.low:.3f} to {control.high:.3f}"
     return [Kind.CONTROL_DIFFERS(f"the baseline took {control.ratio:.3f} times as long as itself ({span})")]
+
+
+def officials_lost(losses: int) -> list[Warning]:
+    return [Kind.OFFICIAL_LOST(f"{losses} {'time' if losses == 1 else 'times'} in this run")] if losses else []
 
 
 def first_repeats_slow(warm_up: Mapping[str, Array], times: Mapping[str, Array]) -> list[Warning]:
