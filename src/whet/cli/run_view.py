@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from whet.errors import ExitCode
@@ -37,10 +36,9 @@ def show_run(run: Run, *, tails: bool = False) -> None:
     for label, line in beside(run):
         out.print(Text(f"{label:<10}", style="yellow" if label == "isolation" else "dim") + Text(line))
     show_failures(run.gates)
-    for kind, some in groupby(run.warnings, key=lambda warning: warning.kind):
-        warnings = list(some)
+    for warnings in remarks.warnings_by_kind(run):
         seen = "; ".join(warning.seen for warning in warnings)
-        out.print(Text("warning ", style="yellow") + Text(f"{kind}: {seen}"))
+        out.print(Text("warning ", style="yellow") + Text(f"{warnings[0].kind}: {seen}"))
         out.print(f"        why: {warnings[0].why}; advice: {warnings[0].advice}")
     said = headline(run)
     why = said.text.partition(": ")[2] if said.ship else said.text

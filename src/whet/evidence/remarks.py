@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from whet import units
 from whet.evidence import statistics
-from whet.evidence.record import Gate, Run, Tails, Verdict
+from whet.evidence.record import Gate, Run, Tails, Verdict, Warning
 from whet.evidence.verdict import AGAINST
 from whet.protocol import Array
 
@@ -65,6 +65,14 @@ def weaker_isolation(run: Run) -> list[str]:
     if run.isolation is None:
         return []
     return [f"{what}: {why}" for what, why in run.isolation.missing.items()]
+
+
+def warnings_by_kind(run: Run) -> list[list[Warning]]:
+    """One group per kind and advice, so that five noisy variants are one warning with five lines."""
+    groups: dict[tuple[str, str, str], list[Warning]] = {}
+    for warning in run.warnings:
+        groups.setdefault((warning.kind, warning.why, warning.advice), []).append(warning)
+    return list(groups.values())
 
 
 def at_floor(run: Run, arm: str) -> str:
