@@ -13,7 +13,7 @@ from small_task import CASE, plan_of, write_task
 from whet.errors import BadInput, DeviceError, DeviceTimeout, WhetError
 from whet.evidence import buffers, system
 from whet.evidence.messages import Draw, Expect, Failed, IsKept, Kept, Measure, Reveal
-from whet.evidence.officials import official_fault
+from whet.evidence.officials import Officials
 from whet.evidence.referee import Referee
 from whet.evidence.rig import Rig
 from whet.evidence.serving import map_bytes
@@ -237,8 +237,9 @@ def test_an_oracle_that_hangs_is_a_typed_error(tmp_path):
 
 
 def test_what_becomes_of_an_official_is_told_by_kind():
-    assert isinstance(official_fault(ProcessSilent("no answer within 1 s")), DeviceTimeout)
-    ended = official_fault(ProcessEnded("the process died of SIGKILL"))
+    told = Officials("", call_limit_s=1)._fault
+    assert isinstance(told(None, ProcessSilent("no answer within 1 s")), DeviceTimeout)
+    ended = told(None, ProcessEnded("the process died of SIGKILL"))
     assert type(ended) is DeviceError and "SIGKILL" in ended.cause and ended.cure
 
 

@@ -104,7 +104,8 @@ class Officials:
         self._ask(self._judge, Done, messages.Save(arm=arm, slot=slot, path=path))
 
     def _ask(self, worker: Worker | None, kind: Any, request: Request, fds: list[int] | None = None) -> Any:
-        assert worker is not None
+        if worker is None:
+            raise DeviceError("the oracle's process is gone", cure="open a new rig")
         try:
             return worker.expect(kind, request, self._limit_s, fds)
         except Faults as error:
