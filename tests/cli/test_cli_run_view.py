@@ -23,7 +23,7 @@ def shown(capsys):
 
 def test_the_noise_floor_the_errors_and_the_floor_are_told(shown):
     out = shown(blocked_run(1))
-    assert "control   plain against itself: 1.00 (0.981 to 1.03); differences within 2.7 % are noise here" in out
+    assert "control   plain against itself: 1.00 (0.981 to 1.03); a ratio inside that interval may be noise" in out
     assert "floor     pippenger:glv=true is at the floor: nothing left to gain" in out
     assert "34.0 %" in out and " error " in out.splitlines()[1]
     assert CONTROL not in out and EMPTY not in out
@@ -43,7 +43,7 @@ def test_tails_show_when_asked_for_or_when_they_disagree(shown):
     assert "p99" not in shown(blocked_run(2))
     assert "p99" in shown(blocked_run(2), tails=True)
     out = shown(blocked_run(2, tails=True))
-    assert "p99" in out and "opposite  judged by the median; by the mean (1.69 times" in out
+    assert "p99" in out and "but its mean says slower: 1.69 times the baseline's" in out
 
 
 def test_checks_are_said_in_words(shown):

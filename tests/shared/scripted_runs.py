@@ -24,6 +24,7 @@ from whet.evidence.record import (
     Verdict,
     Warning,
 )
+from whet.evidence.verdict import AGAINST
 from whet.protocol import Case, Tolerance
 
 NAMES = (
@@ -193,6 +194,9 @@ def blocked_run(seed: int, *, blocks: int = 6, rounds: int = 8, weaker: bool = F
             wall_ns = 1_500 if arm == EMPTY else int(sample.wall_ns * level * slow)
             fields = {"variant": arm, "order": sample.order + 3 * number, "block": block, "wall_ns": wall_ns}
             samples.append(msgspec.structs.replace(sample, **fields, cpu_ns=wall_ns, outside_ns=wall_ns + 120_000))
+    if tails:
+        told = [*plain.verdicts[1].reasons, f"{AGAINST} mean says slower: 1.69 times the baseline's"]
+        plain.verdicts[1] = msgspec.structs.replace(plain.verdicts[1], reasons=told)
     times = {arm: [s.wall_ns for s in samples if s.variant == arm] for arm in (*plain.variants, CONTROL)}
     return msgspec.structs.replace(
         plain,

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import groupby
 from typing import TYPE_CHECKING
 
 from whet.errors import ExitCode
@@ -28,19 +27,18 @@ def show_run(run: Run, *, tails: bool = False) -> None:
     out = console()
     out.print(f"{run.engine}  {run.case}  device={run.where}  clock={remarks.clock_of(run)}  seed={run.seed}")
     out.print(_times(run))
-    if tails or any(remarks.opposite(run, verdict) for verdict in run.verdicts):
+    if tails or any(map(remarks.opposite, run.verdicts)):
         out.print(_tails(run))
     for verdict in run.verdicts:
         words = Text(f"{verdict.outcome:<10}", style=COLOURS[verdict.outcome])
         against = "" if verdict.candidate == verdict.baseline else f" against {verdict.baseline}"
         out.print(words + Text(f"{verdict.candidate}{against}: {'; '.join(verdict.reasons)}"))
     for label, line in beside(run):
-        out.print(Text(f"{label:<10}", style="yellow" if label in ("isolation", "opposite") else "dim") + Text(line))
+        out.print(Text(f"{label:<10}", style="yellow" if label == "isolation" else "dim") + Text(line))
     show_failures(run.gates)
-    for kind, some in groupby(run.warnings, key=lambda warning: warning.kind):
-        warnings = list(some)
+    for warnings in remarks.warnings_by_kind(run):
         seen = "; ".join(warning.seen for warning in warnings)
-        out.print(Text("warning ", style="yellow") + Text(f"{kind}: {seen}"))
+        out.print(Text("warning ", style="yellow") + Text(f"{warnings[0].kind}: {seen}"))
         out.print(f"        why: {warnings[0].why}; advice: {warnings[0].advice}")
     said = headline(run)
     why = said.text.partition(": ")[2] if said.ship else said.text
@@ -51,7 +49,7 @@ def show_run(run: Run, *, tails: bool = False) -> None:
 
 
 def beside(run: Run) -> list[tuple[str, str]]:
-    """(label, line): what the oracle saw, noise, isolation, tails that disagree, floors, a task never examined."""
+    """(label, line): what the oracle saw, noise, a weaker isolation, floors, a task never examined."""
     from whet.evidence import remarks
 
     lines = [("checked", checked_in_words(run.gates))]
@@ -59,7 +57,6 @@ def beside(run: Run) -> list[tuple[str, str]]:
         lines.append(("control", control))
     if missing := remarks.weaker_isolation(run):
         lines.append(("isolation", f"weaker than usual: {'; '.join(missing)}"))
-    lines += [("opposite", said) for verdict in run.verdicts if (said := remarks.opposite_in_words(run, verdict))]
     lines += [("floor", f"{name} is {said}") for name in run.variants if (said := remarks.at_floor(run, name))]
     if run.design is not None and not run.task_examined:
         lines.append(("task", "never examined: whet check TASK --task tries answers that cost nothing"))

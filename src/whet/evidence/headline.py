@@ -6,7 +6,7 @@ import msgspec
 
 from whet import units
 from whet.evidence.record import Outcome, Run, Verdict
-from whet.evidence.remarks import opposite_in_words
+from whet.evidence.remarks import opposite
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -63,7 +63,7 @@ def _baseline(run: Run, outcomes: set[Outcome], aside: str) -> Headline:
         why, detail = _others_are_slower(nearest, len(run.verdicts))
     else:
         outcome, why = Outcome.REFUSED, "every other variant was refused"
-    whole = " ".join(filter(None, (detail, _against(run, nearest), aside)))
+    whole = " ".join(filter(None, (detail, _against(nearest), aside)))
     return Headline(outcome=outcome, label=label, ship=ship, text=f"Ship {ship}: {why}", detail=whole, tone=tone)
 
 
@@ -93,7 +93,7 @@ def _faster(run: Run, aside: str) -> Headline:
     if best.ratio:
         text = f"Ship {best.candidate}: {units.times(1 / best.ratio)} times as fast as {run.baseline}"
     beside = f"Not told apart from it: {', '.join(rivals)}." if rivals else ""
-    parts = (_span(best, inverse=True), _against(run, best), beside, aside)
+    parts = (_span(best, inverse=True), _against(best), beside, aside)
     return Headline(outcome=Outcome.FASTER, ship=best.candidate, text=text, detail=" ".join(filter(None, parts)))
 
 
@@ -106,8 +106,8 @@ def _span(verdict: Verdict, *, inverse: bool) -> str:
     return f"{sure}; {verdict.clock} clock."
 
 
-def _against(run: Run, verdict: Verdict | None) -> str:
-    return _sentence(opposite_in_words(run, verdict)) if verdict is not None else ""
+def _against(verdict: Verdict | None) -> str:
+    return " ".join(map(_sentence, opposite(verdict))) if verdict is not None else ""
 
 
 def _sentence(text: str) -> str:

@@ -8,17 +8,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from whet import units
-from whet.evidence.record import Gate, Outcome, Run, Tails, Verdict
-from whet.evidence.trial import call_times
+from whet.evidence import statistics
+from whet.evidence.record import Gate, Run, Tails, Verdict, Warning
+from whet.evidence.verdict import AGAINST
 from whet.protocol import Array
 
 # A median within this factor of the floor has nothing left to gain that the clock could show.
 NEAR_FLOOR = 1.15
-# Below so many repeats the statistic is one of the few largest values and says nothing by itself.
-LEAST_REPEATS = {"mean": 5, "p90": 20, "p99": 100}
 NAMES = {"median": "median", "mean": "mean", "p90": "90th percentile", "p99": "99th percentile"}
 
 
@@ -28,7 +25,7 @@ def clock_of(run: Run) -> str:
 
 def times_of(run: Run, arm: str) -> Array:
     """Nanoseconds per call of one arm, in the order in which it ran."""
-    return call_times([sample for sample in run.samples if sample.variant == arm], clock_of(run))
+    return statistics.call_times([sample for sample in run.samples if sample.variant == arm], clock_of(run))
 
 
 def tails_of(run: Run, arm: str) -> Tails | None:
@@ -36,10 +33,7 @@ def tails_of(run: Run, arm: str) -> Tails | None:
     if arm in run.tails:
         return run.tails[arm]
     values = times_of(run, arm)
-    if not len(values):
-        return None
-    low, median, high, p90, p99 = (float(q) for q in np.quantile(values, [0.25, 0.5, 0.75, 0.9, 0.99]))
-    return Tails(median=median, mean=float(np.mean(values)), p90=p90, p99=p99, spread=(high - low) / median)
+    return statistics.tails(values) if len(values) else None
 
 
 def rounds(run: Run) -> int:
@@ -53,48 +47,17 @@ def checked(gate: Gate) -> str:
     return f"{gate.full_checks:,} of {units.count(total, 'output')}"
 
 
-def opposite(run: Run, verdict: Verdict) -> dict[str, float]:
-    """Statistics that say the opposite of the verdict, with the ratio by each."""
-    if verdict.outcome not in (Outcome.FASTER, Outcome.SLOWER):
-        return {}
-    repeats = sum(sample.variant == verdict.candidate for sample in run.samples)
-    found = {}
-    for name, least in LEAST_REPEATS.items():
-        ratio = _ratio_by(run, verdict, name)
-        if name == verdict.judged_by or ratio is None or repeats < least:
-            continue
-        slower, faster = ratio > 1 + verdict.effect, ratio < 1 - verdict.effect
-        if slower if verdict.outcome is Outcome.FASTER else faster:
-            found[name] = ratio
-    return found
-
-
-def _ratio_by(run: Run, verdict: Verdict, name: str) -> float | None:
-    if name in verdict.ratios:
-        return verdict.ratios[name]
-    both = [tails_of(run, arm) for arm in (verdict.candidate, verdict.baseline)]
-    top, bottom = (float(getattr(one, name)) if one is not None else 0.0 for one in both)
-    return top / bottom if top and bottom else None
-
-
-def opposite_in_words(run: Run, verdict: Verdict) -> str:
-    """`by its mean b is slower: 1.60 times the baseline's`; empty where nothing disagrees."""
-    against = opposite(run, verdict)
-    if not against:
-        return ""
-    how = "slower" if verdict.outcome is Outcome.FASTER else "faster"
-    said = " and ".join(f"{NAMES[name]} ({units.times(ratio)} times the baseline's)" for name, ratio in against.items())
-    return f"judged by the {NAMES[verdict.judged_by]}; by the {said} {verdict.candidate} is {how}"
+def opposite(verdict: Verdict) -> list[str]:
+    """Those of its reasons that say the opposite: another statistic of the same trial disagrees."""
+    return [reason for reason in verdict.reasons if reason.startswith(AGAINST)]
 
 
 def control_in_words(run: Run) -> str:
     """What the baseline against itself came to in this very trial."""
     if run.control is None:
         return ""
-    one = run.control
-    distance = max(abs(one.low - 1), abs(one.high - 1))
-    span = f"{units.ratio(one.ratio)} ({units.interval(one.low, one.high)})"
-    return f"{run.baseline} against itself: {span}; differences within {units.percent(distance)} are noise here"
+    span = f"{units.ratio(run.control.ratio)} ({units.interval(run.control.low, run.control.high)})"
+    return f"{run.baseline} against itself: {span}; a ratio inside that interval may be noise"
 
 
 def weaker_isolation(run: Run) -> list[str]:
@@ -102,6 +65,14 @@ def weaker_isolation(run: Run) -> list[str]:
     if run.isolation is None:
         return []
     return [f"{what}: {why}" for what, why in run.isolation.missing.items()]
+
+
+def warnings_by_kind(run: Run) -> list[list[Warning]]:
+    """One group per kind and advice, so that five noisy variants are one warning with five lines."""
+    groups: dict[tuple[str, str, str], list[Warning]] = {}
+    for warning in run.warnings:
+        groups.setdefault((warning.kind, warning.why, warning.advice), []).append(warning)
+    return list(groups.values())
 
 
 def at_floor(run: Run, arm: str) -> str:

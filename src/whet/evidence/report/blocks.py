@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
-import numpy as np
-
+from whet.evidence import statistics
 from whet.evidence.record import Run
 from whet.evidence.remarks import clock_of, cores_in_words
-from whet.evidence.trial import call_times
 
 
 @dataclass(frozen=True)
@@ -26,22 +25,25 @@ def block_ratios(run: Run, candidate: str) -> list[BlockRatio]:
     """None for a run without blocks: its samples share one set of processes."""
     if run.design is None or len(run.design.blocks) < 2:
         return []
-    times = {arm: _times(run, arm) for arm in (candidate, run.baseline)}
+    mine, its = (_times(run, arm) for arm in (candidate, run.baseline))
     kinds: dict[tuple[int, ...], int] = {}
     found = []
     for block in run.design.blocks:
-        shared = [key for key in times[candidate] if key[0] == block.number and key in times[run.baseline]]
+        top, bottom, inside = statistics.paired(_of_block(mine, block.number), _of_block(its, block.number))
         kind = kinds.setdefault(tuple(sorted(block.cores)), len(kinds))
-        if shared:
-            ratio = float(np.median([times[candidate][key] / times[run.baseline][key] for key in shared]))
-            found.append(BlockRatio(block.number, ratio, len(shared), cores_in_words(block.cores), kind))
+        if len(inside):
+            (value,) = statistics.block_values(top, bottom, inside, "median")
+            found.append(BlockRatio(block.number, math.exp(value), len(inside), cores_in_words(block.cores), kind))
     return found
 
 
-def _times(run: Run, arm: str) -> dict[tuple[int, int], float]:
-    """By block and round."""
-    mine = [sample for sample in run.samples if sample.variant == arm]
-    return dict(zip([(s.block, s.round) for s in mine], call_times(mine, clock_of(run)).tolist(), strict=True))
+def _times(run: Run, arm: str) -> statistics.Times:
+    return statistics.times([sample for sample in run.samples if sample.variant == arm], clock_of(run))
+
+
+def _of_block(times: statistics.Times, number: int) -> statistics.Times:
+    inside = times.blocks == number
+    return statistics.Times(times.ns[inside], times.rounds[inside], times.blocks[inside])
 
 
 def core_sets(run: Run) -> list[str]:

@@ -37,7 +37,8 @@ TITLES = {
 @dataclass(frozen=True)
 class Comparison:
     verdict: Verdict
-    against: str
+    reasons: list[str]
+    against: list[str]
     picture: Markup
 
 
@@ -104,7 +105,7 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
         gates=[GateRow(gate, remarks.checked(gate)) for gate in run.gates],
         tolerance=remarks.tolerance_in_words(run),
         reds=[gate for gate in run.gates if not gate.green],
-        warnings=_grouped(run.warnings),
+        warnings=remarks.warnings_by_kind(run),
         method=method(run),
         environment=_environment(run.environment),
         decisions=decisions,
@@ -138,7 +139,8 @@ def _forest(run: Run) -> Forest:
     comparisons = [
         Comparison(
             verdict=v,
-            against=remarks.opposite_in_words(run, v),
+            reasons=[reason for reason in v.reasons if reason not in remarks.opposite(v)],
+            against=remarks.opposite(v),
             picture=draw.interval_row(v, axis, control=run.control, blocks=dots.get(v.candidate, ())),
         )
         for v in run.verdicts
@@ -190,14 +192,6 @@ def _named_numbers(content: Any) -> list[tuple[str, float]]:
         for name, value in items
         if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0
     ]
-
-
-def _grouped(warnings: list[Warning]) -> list[list[Warning]]:
-    """One group per kind and advice, so that five noisy variants are one warning with five lines."""
-    groups: dict[tuple[str, str, str], list[Warning]] = {}
-    for warning in warnings:
-        groups.setdefault((warning.kind, warning.why, warning.advice), []).append(warning)
-    return list(groups.values())
 
 
 def _environment(parts: Mapping[str, Any]) -> dict[str, dict[str, str]]:

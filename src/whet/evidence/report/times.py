@@ -12,7 +12,7 @@ from whet import units
 from whet.evidence.record import CONTROL, Run, Sample
 from whet.evidence.remarks import at_floor, clock_of, error_share, tails_of
 from whet.evidence.report import draw, scale
-from whet.evidence.trial import call_times
+from whet.evidence.statistics import call_times
 
 SMALLEST_REACH = 0.01
 LARGEST_REACH = 1.0  # a time cannot be more than itself below its median
@@ -90,7 +90,7 @@ def strips(run: Run) -> Strips:
         name = f"{run.baseline}, once more" if arm == CONTROL else arm
         picture = draw.sample_strip(name, all_ns, reach, [place for place, _ in mine[arm]])
         rows.append(Strip(name, units.duration(medians[arm]), arm == CONTROL, picture))
-    return Strips(units.percent(reach), rows)
+    return Strips(f"{100 * reach:.3g} %", rows)
 
 
 def _values(samples: Sequence[Sample], run: Run) -> list[float]:
