@@ -14,7 +14,7 @@ from whet.graph.errors import GraphDeadlock, GraphStalled, TaskFailed
 from whet.graph.status import raise_for
 from whet.protocol import Case, parse_variant
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VARIANTS = [
     "wired",
     "polling:workers=3",
