@@ -147,19 +147,15 @@ void Batch::check_access(std::size_t task, std::size_t row) const {
         refuse("accesses", row, "has a negative offset, number of rows or bytes per row");
     }
     const auto which = static_cast<std::size_t>(access[buffer]);
-    if (static_cast<Direction>(access[direction]) == Direction::out) {
-        if (buffer_creator_[which] != static_cast<std::int64_t>(task)) {
-            refuse("accesses", row, "allocates a buffer that another task makes");
-        }
-        return;
+    if (static_cast<Direction>(access[direction]) == Direction::out &&
+        buffer_creator_[which] != static_cast<std::int64_t>(task)) {
+        refuse("accesses", row, "allocates a buffer that another task makes");
     }
     std::int64_t end = 0;
     const bool over = __builtin_mul_overflow(std::max<std::int64_t>(access[rows], 1) - 1, access[stride], &end) ||
                       __builtin_add_overflow(end, access[row_bytes], &end) ||
                       __builtin_add_overflow(end, access[offset], &end);
-    if (over || access[stride] < 0 || end > buffer_bytes_[which]) {
-        refuse("accesses", row, "reaches beyond its buffer");
-    }
+    if (over || access[stride] < 0 || end > buffer_bytes_[which]) refuse("accesses", row, "reaches beyond its buffer");
 }
 
 void Batch::check_scopes() const {

@@ -59,7 +59,8 @@ struct HeldBytes {
             if (seen + bytes > most) return false;
         } while (!now.compare_exchange_weak(seen, seen + bytes, std::memory_order_relaxed));
         std::uint64_t highest = peak.load(std::memory_order_relaxed);
-        while (highest < seen + bytes && !peak.compare_exchange_weak(highest, seen + bytes, std::memory_order_relaxed)) {
+        while (highest < seen + bytes &&
+               !peak.compare_exchange_weak(highest, seen + bytes, std::memory_order_relaxed)) {
         }
         return true;
     }

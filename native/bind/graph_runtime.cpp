@@ -119,8 +119,8 @@ class BoundRuntime {
         runtime_.reset();
     }
 
-    // `callable` is a Python task or None; then `address` is a native body, or 0 for a barrier, and `keep` what it uses.
-    // The number of a Python task is set before anybody can interrupt.
+    // `callable` is a Python task or None; then `address` is a native body, or 0 for a barrier, and `keep` what it
+    // uses. The number of a Python task is set before anybody can interrupt.
     TaskId submit(nb::handle callable, std::uintptr_t address, std::uintptr_t user, bool built_in, std::uint32_t name,
                   const nb::list& tensors, const std::vector<std::uint64_t>& scalars,
                   const std::vector<TaskId>& dependencies, nb::handle keep) {
@@ -189,7 +189,8 @@ class BoundRuntime {
     std::unique_ptr<OutputBlock> allocate(std::uint64_t wanted) {
         constexpr std::uint64_t kLookAgainNs = 2'000'000;
         check_usable();
-        const std::uint64_t bytes = std::max<std::uint64_t>(1, (wanted + output_align_ - 1) / output_align_) * output_align_;
+        const std::uint64_t bytes =
+            std::max<std::uint64_t>(1, (wanted + output_align_ - 1) / output_align_) * output_align_;
         if (wanted > heap_bytes_ || bytes > heap_bytes_) {
             check({Code::output_too_large, 0, 0,
                    std::to_string(wanted) + " bytes wanted, heap_bytes " + std::to_string(heap_bytes_)});
@@ -218,9 +219,8 @@ class BoundRuntime {
 
     std::uint32_t scope_begin(bool manual) {
         std::uint32_t number = 0;
-        check(unlocked([&] {
-            return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic, &number);
-        }));
+        check(unlocked(
+            [&] { return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic, &number); }));
         return number;
     }
     void scope_end(std::uint32_t number) {

@@ -103,14 +103,14 @@ class Core {
 
     // ---- any worker ----
 
-    // Finds and runs up to `most` tasks, one after the other, each by execute(slot) -> Progress; a successor that one of
-    // them made ready comes next. Ends early when enough() says so. False if there was nothing to do. What it leaves in
-    // its queue is its own to find at the next step; a worker that makes no further step calls step_aside().
+    // Finds and runs up to `most` tasks, one after the other, each by execute(slot) -> Progress; a successor that one
+    // of them made ready comes next. Ends early when enough() says so. False if there was nothing to do. What it leaves
+    // in its queue is its own to find at the next step; a worker that makes no further step calls step_aside().
     template <class Execute, class Enough>
     bool step(unsigned worker, unsigned most, Execute&& execute, Enough&& enough) {
         std::uint32_t slot = 0;
         if (!find(worker, slot)) return false;
-        for (unsigned left = most; ;) {
+        for (unsigned left = most;;) {
             const Progress result = execute(slot);
             const std::uint32_t next = finish(worker, slot, result);
             const bool over = --left == 0 || enough();

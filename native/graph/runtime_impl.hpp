@@ -72,7 +72,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Status settle(std::uint64_t timeout_ns, Watch watch);
     Status wait_all(std::uint64_t timeout_ns, Watch watch);
     Status wait(TaskId task, std::uint64_t timeout_ns, Watch watch);
-    void cancel();                                             // without the lock
+    void cancel();                                           // without the lock
     Status shutdown(std::uint64_t timeout_ns, Watch watch);  // without the lock
     std::vector<Waiting> watchdog(std::size_t most);
     Totals totals() const;
@@ -141,7 +141,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t spills_alive_ = 0;  // slots with arrays to free at retirement
     bool poisoned_ = false;           // a producer of the task being submitted has failed
     bool troubled_ = false;           // trouble_ as of this submission
-    std::vector<LostRegion> lost_;  // only while an error waits to be collected: what failed and has left the map
+    std::vector<LostRegion> lost_;    // only while an error waits to be collected: what failed and has left the map
     bool closing_ = false;            // nothing is taken any more
     bool shut_down_ = false;
     std::vector<Edge> edge_log_;

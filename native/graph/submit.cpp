@@ -78,7 +78,8 @@ bool Runtime::Impl::pinned_by_caller(std::uint64_t task) const {
     const std::thread::id caller = std::this_thread::get_id();
     const std::uint32_t number = ledger_[static_cast<std::uint32_t>(task) & (config_.window - 1)].scope;
     return std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& scope) {
-        return scope.thread == caller && (config_.policy == Policy::wired ? scope.number == number : scope.begin <= task);
+        return scope.thread == caller &&
+               (config_.policy == Policy::wired ? scope.number == number : scope.begin <= task);
     });
 }
 
@@ -455,8 +456,8 @@ Status Runtime::Impl::scope_begin(ScopeMode mode, std::uint32_t* number) {
 
 Status Runtime::Impl::scope_end(std::uint32_t number) {
     const std::uint32_t wanted = number != 0 ? number : scope_ != nullptr ? scope_->number : 0;
-    const auto place = std::find_if(scopes_.begin(), scopes_.end(),
-                                    [wanted](const Scope& scope) { return scope.number == wanted; });
+    const auto place =
+        std::find_if(scopes_.begin(), scopes_.end(), [wanted](const Scope& scope) { return scope.number == wanted; });
     if (place == scopes_.end()) return {Code::scope_mismatch, head_, 0, "no scope is open"};
     for (const std::uint64_t task : place->tasks) core_.unpin(core_.table().slot_of(task));
     scopes_.erase(place);

@@ -51,7 +51,8 @@ Status Runtime::Impl::status_of(TaskId task, const Failure& failure) const {
     if (failure.cancelled) {
         status.detail += " was not begun: a task it depends on failed, or it was cancelled";
     } else {
-        status.detail += failure.message.empty() ? " returned " + std::to_string(failure.result) : ": " + failure.message;
+        status.detail +=
+            failure.message.empty() ? " returned " + std::to_string(failure.result) : ": " + failure.message;
     }
     return status;
 }

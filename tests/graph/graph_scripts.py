@@ -1,4 +1,4 @@
-"""Scripts that tests run in an interpreter of their own, because they crash, hang or are interrupted when things go wrong."""
+"""Scripts that tests run in an interpreter of their own: they may crash, hang or be interrupted."""
 
 from __future__ import annotations
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from test_graph_face_runtime import check_chrome_trace
+
 from whet.cli.app import invoke
 from whet.errors import BadInput
 from whet.graph import bench, workloads

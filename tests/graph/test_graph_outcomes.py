@@ -1,4 +1,4 @@
-"""What becomes of a task stays with it: its error, its cancellation, its outputs. Each test is named after its fault."""
+"""What becomes of a task stays with it: error, cancellation, outputs. Each test is named after its fault."""
 
 from __future__ import annotations
 

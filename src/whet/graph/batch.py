@@ -53,6 +53,7 @@ class Batch:
         for number, array in self._buffers.items():
             self._place(number, array)
         self._arrays = {**_checked(work), **_scalars(scalars)}
+        self.scalars = self._arrays["scalars"], self._arrays["scalar_start"]
         self._arrays["buffer_given"] = np.zeros(len(self.buffer_base), np.uint8)
         self._arrays["buffer_given"][list(self._buffers)] = 1
         for array in self._arrays.values():
@@ -79,8 +80,10 @@ class Batch:
         self.buffer_base[number] = array.ctypes.data
 
     def submit(self, runtime: Runtime) -> int:
-        """Submits every task in order and returns the id of the first; ids are consecutive unless another thread submits
-        to the runtime meanwhile."""
+        """Submits every task in order and returns the id of the first.
+
+        Ids are consecutive unless another thread submits to the runtime meanwhile.
+        """
         rows = []
         for name, body in zip(self.work.kinds, self._table, strict=True):
             address, user, built_in = (

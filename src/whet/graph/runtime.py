@@ -276,7 +276,7 @@ class Runtime:
             raise GraphClosed("the runtime has been closed", cure="make another one")
 
     def _wait(self, wait: Any, timeout_s: float | None, call: Call | None = None) -> None:
-        """One wait of the core, which asks for signals by itself. `call` is the one that is waited for, if it is one."""
+        """One wait of the core, which asks for signals by itself. `call`: the one that is waited for, if any."""
         limit = 0 if timeout_s is None else max(1, int(seconds("timeout_s", timeout_s) * 1e9))
         try:
             wait(limit)

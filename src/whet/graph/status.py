@@ -16,6 +16,7 @@ from whet.graph.errors import (
     GraphForked,
     GraphStalled,
     GraphTimeout,
+    OutcomeForgotten,
     OutputRetired,
     TaskFailed,
 )
@@ -38,7 +39,7 @@ PLAIN: dict[str, type[GraphError | BadInput | Cancelled]] = {
     "forked": GraphForked,
     "shut_down": GraphClosed,
     "cancelled": Cancelled,
-    "outcome_forgotten": GraphError,
+    "outcome_forgotten": OutcomeForgotten,
 }
 
 

@@ -39,7 +39,7 @@ class Task:
         return self._runtime.done(self)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Returns when the task is done. Raises its own error if it failed and Cancelled if it did not run, every time."""
+        """Returns when the task is done. Raises its own error if it failed, Cancelled if it did not run; every time."""
         self._runtime.wait_for(self, timeout_s)
 
     def result(self, timeout_s: float | None = None) -> Any:

@@ -121,7 +121,7 @@ class Buffer(NamedTuple):
 
 
 def buffer_of(array: Array) -> Buffer:
-    """Follows the chain of bases to whatever holds the memory. If that is not known, the array itself is all there is."""
+    """Follows the chain of bases to what holds the memory. If that is not known, the array itself is all there is."""
     begin, end = _extent(array)
     at: Any = array
     while True:
