@@ -1,6 +1,7 @@
 #include "graph_batch.hpp"
 
 #include <algorithm>
+#include <string>
 
 namespace whet::bind {
 
@@ -17,10 +18,31 @@ T* take(const nb::dict& given, const char* name) {
     return array.size() ? array.data() : nullptr;
 }
 
+template <class T>
+std::size_t size_of(const nb::dict& given, const char* name) {
+    return nb::cast<Flat<T>>(given[name]).size();
+}
+
+[[noreturn]] void refuse(const char* array, std::size_t place, const char* why) {
+    raise_status({Code::bad_argument, 0, 0, std::string(array) + "[" + std::to_string(place) + "] " + why});
+}
+
+void check_offsets(const nb::dict& given, const char* name, std::size_t tasks, std::size_t end) {
+    const auto array = nb::cast<Flat<const std::int64_t>>(given[name]);
+    if (array.size() != tasks + 1) refuse(name, array.size(), "is not one offset per task plus one");
+    const std::int64_t* const offsets = array.data();
+    if (offsets[0] != 0) refuse(name, 0, "is not 0");
+    for (std::size_t task = 0; task < tasks; ++task) {
+        if (offsets[task + 1] < offsets[task]) refuse(name, task + 1, "is smaller than the offset before it");
+    }
+    if (static_cast<std::size_t>(offsets[tasks]) != end) refuse(name, tasks, "is not the length of what it counts");
+}
+
 }  // namespace
 
 Batch::Batch(const nb::dict& given)
-    : manual_(nb::cast<bool>(given["manual"])),
+    : arrays_(given),
+      manual_(nb::cast<bool>(given["manual"])),
       with_tensors_(nb::cast<bool>(given["with_tensors"])),
       with_dependencies_(nb::cast<bool>(given["with_dependencies"])),
       kinds_(take<const std::uint16_t>(given, "kind")),
@@ -29,19 +51,120 @@ Batch::Batch(const nb::dict& given)
       buffer_base_(take<std::uint64_t>(given, "buffer_base")),
       buffer_bytes_(take<const std::int64_t>(given, "buffer_bytes")),
       buffer_creator_(take<const std::int64_t>(given, "buffer_creator")),
+      buffer_given_(take<const std::uint8_t>(given, "buffer_given")),
       dependency_start_(take<const std::int64_t>(given, "dependency_start")),
       dependencies_(take<const std::int64_t>(given, "dependencies")),
       scalars_(take<const std::uint64_t>(given, "scalars")),
       scalar_start_(take<const std::int64_t>(given, "scalar_start")),
       opens_(take<const std::int8_t>(given, "scope_open")),
       closes_(take<const std::int8_t>(given, "scope_close")) {
-    tasks_ = nb::cast<Flat<const std::uint16_t>>(given["kind"]).size();
-    for (nb::handle entry : nb::cast<nb::list>(given["bodies"])) {
-        const auto row = nb::cast<nb::tuple>(entry);  // (address, user, built in, name)
+    tasks_ = size_of<const std::uint16_t>(given, "kind");
+    buffers_ = size_of<std::uint64_t>(given, "buffer_base");
+    check_sizes(given);
+    check_accesses();
+    check_scopes();
+}
+
+std::vector<Batch::Row> Batch::rows_of(const nb::list& bodies) {
+    std::vector<Row> table;
+    for (nb::handle entry : bodies) {
+        const auto row = nb::cast<nb::tuple>(entry);
         const auto address = nb::cast<std::uintptr_t>(row[0]);
         const Kind kind = !address ? Kind::barrier : nb::cast<bool>(row[2]) ? Kind::kernel : Kind::native;
-        table_.push_back({reinterpret_cast<Body>(address), reinterpret_cast<void*>(nb::cast<std::uintptr_t>(row[1])),
-                          kind, nb::cast<std::uint32_t>(row[3])});
+        table.push_back({reinterpret_cast<Body>(address), reinterpret_cast<void*>(nb::cast<std::uintptr_t>(row[1])),
+                         kind, nb::cast<std::uint32_t>(row[3])});
+    }
+    return table;
+}
+
+// Every array is as long as the others say, and offsets ascend from 0 to the end.
+void Batch::check_sizes(const nb::dict& given) const {
+    const auto kinds = nb::cast<std::size_t>(given["kinds"]);
+    for (std::size_t task = 0; task < tasks_; ++task) {
+        if (kinds_[task] >= kinds) refuse("kind", task, "has no body");
+    }
+    if (size_of<const std::int64_t>(given, "buffer_bytes") != buffers_ ||
+        size_of<const std::int64_t>(given, "buffer_creator") != buffers_ ||
+        size_of<const std::uint8_t>(given, "buffer_given") != buffers_) {
+        refuse("buffer_bytes", buffers_, "differs from the number of buffers");
+    }
+    check_offsets(given, "access_start", tasks_, nb::cast<Accesses>(given["accesses"]).shape(0));
+    check_offsets(given, "dependency_start", tasks_, size_of<const std::int64_t>(given, "dependencies"));
+    if (scalar_start_) check_offsets(given, "scalar_start", tasks_, size_of<const std::uint64_t>(given, "scalars"));
+    for (std::size_t task = 0; task < tasks_; ++task) {
+        for (std::int64_t edge = dependency_start_[task]; edge < dependency_start_[task + 1]; ++edge) {
+            const std::int64_t dependency = dependencies_[edge];
+            if (dependency < 0 || dependency >= static_cast<std::int64_t>(task)) {
+                refuse("dependencies", static_cast<std::size_t>(edge), "is no earlier task");
+            }
+        }
+    }
+    const std::size_t scopes = size_of<const std::int8_t>(given, "scope_open");
+    if (size_of<const std::int8_t>(given, "scope_close") != scopes || (scopes != 0 && scopes != tasks_)) {
+        refuse("scope_open", scopes, "is not one number per task, in both arrays or in none");
+    }
+}
+
+void Batch::check_accesses() const {
+    std::vector<bool> made(buffers_);
+    for (std::size_t which = 0; which < buffers_; ++which) {
+        if (buffer_bytes_[which] < 0) refuse("buffer_bytes", which, "is negative");
+        const std::int64_t creator = buffer_creator_[which];
+        if (creator < -1 || creator >= static_cast<std::int64_t>(tasks_)) {
+            refuse("buffer_creator", which, "is no task of the batch, nor -1");
+        }
+        made[which] = creator == -1;
+    }
+    for (std::size_t task = 0; task < tasks_; ++task) {
+        const auto from = static_cast<std::size_t>(access_start_[task]);
+        const auto to = static_cast<std::size_t>(access_start_[task + 1]);
+        for (std::size_t row = from; row < to; ++row) {
+            check_access(task, row);
+            const std::int64_t* const access = accesses_ + row * columns;
+            const auto which = static_cast<std::size_t>(access[buffer]);
+            if (static_cast<Direction>(access[direction]) == Direction::out) {
+                made[which] = true;
+            } else if (!made[which]) {
+                refuse("accesses", row, "uses a buffer before the task that makes it");
+            }
+        }
+    }
+    for (std::size_t which = 0; which < buffers_; ++which) {
+        if (!made[which]) refuse("buffer_creator", which, "is a task that does not make the buffer");
+    }
+}
+
+void Batch::check_access(std::size_t task, std::size_t row) const {
+    const std::int64_t* const access = accesses_ + row * columns;
+    if (access[of_task] != static_cast<std::int64_t>(task)) refuse("accesses", row, "is not in the order of tasks");
+    if (access[buffer] < 0 || access[buffer] >= static_cast<std::int64_t>(buffers_)) {
+        refuse("accesses", row, "names a buffer that is not there");
+    }
+    if (access[direction] < 0 || access[direction] > static_cast<std::int64_t>(Direction::nodep)) {
+        refuse("accesses", row, "has a direction that does not exist");
+    }
+    if (access[offset] < 0 || access[rows] < 0 || access[row_bytes] < 0) {
+        refuse("accesses", row, "has a negative offset, number of rows or bytes per row");
+    }
+    const auto which = static_cast<std::size_t>(access[buffer]);
+    if (static_cast<Direction>(access[direction]) == Direction::out &&
+        buffer_creator_[which] != static_cast<std::int64_t>(task)) {
+        refuse("accesses", row, "allocates a buffer that another task makes");
+    }
+    std::int64_t end = 0;
+    const bool over = __builtin_mul_overflow(std::max<std::int64_t>(access[rows], 1) - 1, access[stride], &end) ||
+                      __builtin_add_overflow(end, access[row_bytes], &end) ||
+                      __builtin_add_overflow(end, access[offset], &end);
+    if (over || access[stride] < 0 || end > buffer_bytes_[which]) refuse("accesses", row, "reaches beyond its buffer");
+}
+
+void Batch::check_scopes() const {
+    std::int64_t depth = 0;
+    for (std::size_t task = 0; opens_ && task < tasks_; ++task) {
+        if (opens_[task] < 0 || closes_[task] < 0) refuse("scope_open", task, "is negative");
+        depth -= closes_[task];
+        if (depth < 0) refuse("scope_close", task, "ends a scope that has not begun");
+        depth += opens_[task];
     }
 }
 
@@ -61,32 +184,39 @@ void Batch::fill(TaskSpec& spec, std::size_t index, std::uint64_t& number) const
     }
 }
 
-Status Batch::move_scopes(Runtime& runtime, std::size_t index) {
+Status Batch::move_scopes(Turn& turn, std::size_t index) {
     if (!opens_) return {};
     for (int i = 0; i < closes_[index]; ++i) {
-        if (Status status = runtime.scope_end(); !status.ok()) return status;
+        if (Status status = turn.scope_end(); !status.ok()) return status;
     }
     for (int i = 0; i < opens_[index]; ++i) {
-        if (Status status = runtime.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic); !status.ok()) {
+        if (Status status = turn.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic); !status.ok()) {
             return status;
         }
     }
     return {};
 }
 
-Status Batch::submit(Runtime& runtime, const std::function<bool()>& interrupted) {
-    const std::size_t depth = runtime.scope_depth();
-    Status status = with_tensors_ ? submit_with_tensors(runtime, interrupted) : submit_given(runtime, interrupted);
-    if (Status told = runtime.flush(); status.ok()) status = std::move(told);
-    while (runtime.scope_depth() > depth) {
-        Status ended = runtime.scope_end();
-        if (status.ok()) status = std::move(ended);
+Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& first, TaskId& last) {
+    table_ = std::move(table);
+    ids_.assign(tasks_, 0);
+    if (with_tensors_) bases_.assign(buffer_base_, buffer_base_ + buffers_);
+    Turn turn(runtime, watch);
+    const std::size_t depth = turn.scope_depth();
+    first = turn.next_id();
+    Status status = with_tensors_ ? submit_with_tensors(turn) : submit_given(turn);
+    turn.flush();
+    while (turn.scope_depth() > depth) {
+        Status ended = turn.scope_end();
+        if (!ended.ok()) return status.ok() ? ended : status;
     }
+    if (tasks_ != 0 && status.ok()) first = ids_[0];
+    last = turn.next_id() - 1;
     return status;
 }
 
-// The arguments of one task; true if the runtime has to allocate some of them. Ids are consecutive from `base`.
-bool Batch::fill_tensors(std::size_t index, TaskId base, std::vector<TensorArg>& tensors, std::vector<View>& views) {
+// The arguments of one task; true if the runtime has to allocate some of them.
+bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std::vector<View>& views) {
     const auto from = static_cast<std::size_t>(access_start_[index]);
     const auto count = static_cast<std::size_t>(access_start_[index + 1]) - from;
     if (tensors.size() < count) {
@@ -107,9 +237,11 @@ bool Batch::fill_tensors(std::size_t index, TaskId base, std::vector<TensorArg>&
             allocates = true;
             continue;
         }
-        tensor.base = reinterpret_cast<void*>(buffer_base_[which]);
+        tensor.base = reinterpret_cast<void*>(bases_[which]);
         const std::int64_t creator = buffer_creator_[which];
-        tensor.owner = creator >= 0 ? base + static_cast<TaskId>(creator) : kNoTask;
+        tensor.owner = creator >= 0 ? ids_[static_cast<std::size_t>(creator)] : kNoTask;
+        tensor.apart = !buffer_given_[which];
+        tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
         const auto begin = static_cast<std::uint64_t>(access[offset]);
         const auto length = static_cast<std::uint64_t>(access[row_bytes]);
         if (access[rows] == 1) {
@@ -125,16 +257,15 @@ bool Batch::fill_tensors(std::size_t index, TaskId base, std::vector<TensorArg>&
     return allocates;
 }
 
-Status Batch::submit_with_tensors(Runtime& runtime, const std::function<bool()>& interrupted) {
-    const TaskId base = runtime.next_id();
+Status Batch::submit_with_tensors(Turn& turn) {
     std::vector<TensorArg> tensors;
     std::vector<View> views;
     std::vector<TaskId> before;
     TaskSpec spec;
     for (std::size_t i = 0; i < tasks_; ++i) {
-        if (i % kAskEvery == 0 && interrupted()) break;
-        if (Status status = move_scopes(runtime, i); !status.ok()) return status;
-        const bool allocates = fill_tensors(i, base, tensors, views);
+        if (i % kAskEvery == kAskEvery - 1 && turn.let_others_or_interrupted()) return {Code::interrupted, 0, 0, {}};
+        if (Status status = move_scopes(turn, i); !status.ok()) return status;
+        const bool allocates = fill_tensors(i, tensors, views);
         const auto from = static_cast<std::size_t>(access_start_[i]);
         const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
         std::uint64_t number = 0;
@@ -143,30 +274,36 @@ Status Batch::submit_with_tensors(Runtime& runtime, const std::function<bool()>&
         if (with_dependencies_) {
             before.clear();
             for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
-                before.push_back(base + static_cast<TaskId>(dependencies_[static_cast<std::size_t>(d)]));
+                before.push_back(ids_[static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])]);
             }
             spec.dependencies = before;
         }
-        TaskId id = 0;
-        if (Status status = runtime.submit(spec, id, true); !status.ok()) return status;
+        if (Status status = turn.submit(spec, ids_[i]); !status.ok()) return status;
         for (std::size_t a = 0; allocates && a < count; ++a) {
             if (tensors[a].direction != Direction::out) continue;
             const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
-            buffer_base_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
+            bases_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
         }
     }
     return {};
 }
 
-// Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does.
-Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interrupted) {
-    const TaskId base = runtime.next_id();
+// Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does,
+// or where another thread's task came in between.
+Status Batch::submit_given(Turn& turn) {
     TaskSpec specs[kGroup];
     std::uint64_t numbers[kGroup];
     std::vector<TaskId> before;
+    std::size_t asked = 0;
+    std::size_t moved = tasks_;  // scopes are moved once per task, also if its group has to be handed over again
     for (std::size_t i = 0; i < tasks_;) {
-        if (i / kGroup % (kAskEvery / kGroup) == 0 && interrupted()) break;
-        Status status = move_scopes(runtime, i);
+        if (i - asked >= kAskEvery) {
+            asked = i;
+            if (turn.let_others_or_interrupted()) return {Code::interrupted, 0, 0, {}};
+        }
+        Status status;
+        if (moved != i) status = move_scopes(turn, i);
+        moved = i;
         if (!status.ok()) return status;
         std::size_t count = 1;
         const std::size_t most = std::min(kGroup, tasks_ - i);
@@ -174,8 +311,10 @@ Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interr
         const std::int64_t first_edge = with_dependencies_ ? dependency_start_[i] : 0;
         const std::int64_t edges = with_dependencies_ ? dependency_start_[i + count] - first_edge : 0;
         before.resize(std::max(before.size(), static_cast<std::size_t>(edges)));
+        const TaskId next = turn.next_id();
         for (std::int64_t edge = 0; edge < edges; ++edge) {
-            before[static_cast<std::size_t>(edge)] = base + static_cast<TaskId>(dependencies_[first_edge + edge]);
+            const auto dependency = static_cast<std::size_t>(dependencies_[first_edge + edge]);
+            before[static_cast<std::size_t>(edge)] = dependency < i ? ids_[dependency] : next + (dependency - i);
         }
         for (std::size_t k = 0; k < count; ++k) {
             fill(specs[k], i + k, numbers[k]);
@@ -186,9 +325,10 @@ Status Batch::submit_given(Runtime& runtime, const std::function<bool()>& interr
         }
         TaskId first = 0;
         std::size_t submitted = 0;
-        status = runtime.submit_many({specs, count}, first, submitted, i + count < tasks_);
+        status = turn.submit_many({specs, count}, first, submitted);
+        for (std::size_t k = 0; k < submitted; ++k) ids_[i + k] = first + k;
         if (!status.ok()) return status;
-        i += count;
+        i += submitted;
     }
     return {};
 }

@@ -3,7 +3,7 @@
 
 #include <nanobind/ndarray.h>
 
-#include <functional>
+#include <algorithm>
 #include <vector>
 
 #include "graph/runtime.hpp"
@@ -15,25 +15,13 @@ namespace nb = nanobind;
 template <class T>
 using Flat = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
+[[noreturn]] void raise_status(const graph::Status& status);
+
 class Batch {
   public:
     // Columns of `accesses`, as in whet.graph.workloads.
-    enum Column { task, buffer, offset, rows, row_bytes, stride, direction, columns };
+    enum Column { of_task, buffer, offset, rows, row_bytes, stride, direction, columns };
     using Accesses = nb::ndarray<const std::int64_t, nb::shape<-1, columns>, nb::c_contig, nb::device::cpu>;
-
-    // Takes the arrays out of a dict; they have been checked by the caller and stay alive in it.
-    explicit Batch(const nb::dict& given);
-
-    // Submits every task in order. `interrupted` is asked now and then; if it says yes the rest is not submitted.
-    graph::Status submit(graph::Runtime& runtime, const std::function<bool()>& interrupted);
-
-  private:
-    graph::Status submit_with_tensors(graph::Runtime& runtime, const std::function<bool()>& interrupted);
-    bool fill_tensors(std::size_t index, graph::TaskId base, std::vector<graph::TensorArg>& tensors,
-                      std::vector<graph::View>& views);
-    graph::Status submit_given(graph::Runtime& runtime, const std::function<bool()>& interrupted);
-    graph::Status move_scopes(graph::Runtime& runtime, std::size_t index);
-    void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
 
     struct Row {
         graph::Body body;
@@ -41,8 +29,38 @@ class Batch {
         graph::Kind kind;
         std::uint32_t name;
     };
+    // From (address, user, built in, name).
+    static std::vector<Row> rows_of(const nb::list& bodies);
+
+    // Takes the arrays out of a dict, which it keeps, and checks every number in them: what passes cannot make submit()
+    // reach beyond an array. Raises bad_argument with the place. Nobody may change them afterwards.
+    explicit Batch(const nb::dict& given);
+
+    // Submits every task in order, one body per kind. After an interrupt the rest is not submitted. Once per object:
+    // a batch that is submitted again, or by two threads, is copied for that.
+    graph::Status submit(graph::Runtime& runtime, std::vector<Row> table, graph::Watch watch, graph::TaskId& first,
+                         graph::TaskId& last);
+    void tell_bases() const { std::copy(bases_.begin(), bases_.end(), buffer_base_); }
+
+  private:
+    using Turn = graph::Runtime::Turn;
+
+    void check_sizes(const nb::dict& given) const;
+    void check_accesses() const;
+    void check_access(std::size_t task, std::size_t row) const;
+    void check_scopes() const;
+    graph::Status submit_with_tensors(Turn& turn);
+    bool fill_tensors(std::size_t index, std::vector<graph::TensorArg>& tensors, std::vector<graph::View>& views);
+    graph::Status submit_given(Turn& turn);
+    graph::Status move_scopes(Turn& turn, std::size_t index);
+    void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
+
+    nb::dict arrays_;
+    std::vector<graph::TaskId> ids_;    // of the tasks submitted so far
+    std::vector<std::uint64_t> bases_;  // of the buffers, those that the runtime allocates as they come
     std::vector<Row> table_;
     std::size_t tasks_ = 0;
+    std::size_t buffers_ = 0;
     bool manual_ = false;
     bool with_tensors_ = false;
     bool with_dependencies_ = false;
@@ -50,9 +68,10 @@ class Batch {
     const std::uint16_t* kinds_ = nullptr;
     const std::int64_t* accesses_ = nullptr;  // rows of `columns`
     const std::int64_t* access_start_ = nullptr;
-    std::uint64_t* buffer_base_ = nullptr;  // filled in for the buffers that the runtime allocates
+    std::uint64_t* buffer_base_ = nullptr;  // told at the end where the runtime allocated what
     const std::int64_t* buffer_bytes_ = nullptr;
     const std::int64_t* buffer_creator_ = nullptr;
+    const std::uint8_t* buffer_given_ = nullptr;  // it has memory that others may know as well
     const std::int64_t* dependency_start_ = nullptr;
     const std::int64_t* dependencies_ = nullptr;
     const std::uint64_t* scalars_ = nullptr;

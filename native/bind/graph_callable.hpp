@@ -49,6 +49,9 @@ class Signals {
         const auto now = std::chrono::steady_clock::now();
         if (now < next_) return false;
         next_ = now + std::chrono::milliseconds(20);
+        return ask_now();
+    }
+    bool ask_now() {
         const nb::gil_scoped_acquire lock;
         if (PyErr_CheckSignals() == 0) return false;
         raised = take_exception();

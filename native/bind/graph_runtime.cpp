@@ -1,14 +1,16 @@
 // whet._native.graph.Runtime: one call per task, one call per batch, and what there is to see.
 #include <nanobind/stl/optional.h>
-#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/unique_ptr.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <optional>
 
 #include "graph/runtime.hpp"
 #include "graph_batch.hpp"
 #include "graph_callable.hpp"
+#include "graph_keep.hpp"
 
 namespace nb = nanobind;
 using namespace nb::literals;
@@ -20,8 +22,8 @@ namespace {
 
 PyObject* status_error = nullptr;
 
-// A Python task: an object whose call runs it and answers whether it went well. The submission owns one reference,
-// which the body or the cancellation gives back.
+// A Python task: an object whose call runs it and answers whether it went well, None if it was interrupted. The
+// submission owns one reference, which the body or the cancellation gives back.
 int run_callable(void* const*, const std::uint64_t*, void* user) {
     return hold_at_exit([user] {
         const nb::gil_scoped_acquire lock;
@@ -31,7 +33,7 @@ int run_callable(void* const*, const std::uint64_t*, void* user) {
             PyErr_WriteUnraisable(task.ptr());
             return 1;
         }
-        return went_well.is(Py_True) ? 0 : 1;
+        return went_well.is(Py_True) ? 0 : went_well.is_none() ? kInterruptedBody : 1;
     });
 }
 
@@ -43,7 +45,8 @@ void drop_callable(void* user, Kind kind) {
 
 std::uint64_t whole(nb::handle number) { return nb::cast<std::uint64_t>(number); }
 
-// (base, offset, item bytes, shape, strides, direction, owner or None, bytes to allocate)
+// (base, offset, item bytes, shape, strides, direction, the task that made it or None, bytes of the buffer or 0). For
+// Direction::out the memory is fresh.
 struct Argument {
     TensorArg tensor;
     View view;
@@ -54,9 +57,12 @@ struct Argument {
         const auto strides = nb::cast<std::vector<std::int64_t>>(fields[4]);
         tensor.base = reinterpret_cast<void*>(whole(fields[0]));
         tensor.direction = static_cast<Direction>(nb::cast<int>(fields[5]));
-        if (!fields[6].is_none()) tensor.owner = whole(fields[6]);
-        tensor.bytes = whole(fields[7]);
-        if (tensor.direction != Direction::out) {
+        if (!fields[6].is_none()) tensor.made_by = whole(fields[6]);
+        tensor.buffer_bytes = whole(fields[7]);
+        if (tensor.direction == Direction::out) {
+            tensor.fresh = true;
+            tensor.bytes = tensor.buffer_bytes;
+        } else {
             make_region(whole(fields[1]), whole(fields[2]), static_cast<int>(shape.size()), shape.data(),
                         strides.data(), view, tensor.region);
         }
@@ -65,7 +71,7 @@ struct Argument {
 
 }  // namespace
 
-void raise_status(const Status& status) {
+[[noreturn]] void raise_status(const Status& status) {
     const CodeText& text = text_of(status.code);
     const nb::tuple arguments =
         nb::make_tuple(text.name, text.cause, text.cure, status.detail, status.task, status.body_result);
@@ -96,6 +102,9 @@ class BoundRuntime {
         config.trace_capacity = nb::cast<std::uint32_t>(options["trace_capacity"]);
         config.record_edges = nb::cast<bool>(options["record_edges"]);
         config.on_cancelled = drop_callable;
+        config.keep = keeps_;
+        heap_bytes_ = config.heap_bytes;
+        output_align_ = config.output_align;
         Status status;
         {
             const nb::gil_scoped_release unlock;
@@ -104,18 +113,18 @@ class BoundRuntime {
         check(status);
     }
 
-    // Workers may need the lock to end.
+    // Workers may need the interpreter lock to end.
     ~BoundRuntime() {
         const nb::gil_scoped_release unlock;
         runtime_.reset();
     }
 
-    // `callable` is a Python task or None; then `address` is a native body, or 0 for a barrier.
-    std::pair<TaskId, std::vector<std::uintptr_t>> submit(nb::handle callable, std::uintptr_t address,
-                                                          std::uintptr_t user, bool built_in, std::uint32_t name,
-                                                          const nb::list& tensors,
-                                                          const std::vector<std::uint64_t>& scalars,
-                                                          const std::vector<TaskId>& dependencies) {
+    // `callable` is a Python task or None; then `address` is a native body, or 0 for a barrier, and `keep` what it
+    // uses. The number of a Python task is set before anybody can interrupt.
+    TaskId submit(nb::handle callable, std::uintptr_t address, std::uintptr_t user, bool built_in, std::uint32_t name,
+                  const nb::list& tensors, const std::vector<std::uint64_t>& scalars,
+                  const std::vector<TaskId>& dependencies, nb::handle keep) {
+        check_usable();
         std::vector<Argument> arguments;
         arguments.reserve(tensors.size());
         for (nb::handle given : tensors) arguments.emplace_back(given);
@@ -145,54 +154,106 @@ class BoundRuntime {
         Signals signals;
         {
             const nb::gil_scoped_release unlock;
-            if (await_room(list, signals)) status = runtime_->submit(spec, id);
+            status = runtime_->submit(spec, id, false, watch(signals));
         }
-        if ((!status.ok() || signals.raised.is_valid()) && !callable.is_none()) callable.dec_ref();
-        signals.raise();
-        check(status);
-        std::vector<std::uintptr_t> made;
-        for (const TensorArg& tensor : list) {
-            if (tensor.direction == Direction::out) made.push_back(reinterpret_cast<std::uintptr_t>(tensor.base));
+        if (!status.ok() && !callable.is_none()) callable.dec_ref();
+        finish(signals, status);
+        if (!callable.is_none()) {
+            nb::setattr(callable, "number", nb::int_(id));
+        } else if (!keep.is_none()) {
+            prune();
+            keeps_->add(id, keep);
         }
-        return {id, made};
+        return id;
     }
 
-    TaskId submit_batch(const nb::dict& given) {
-        Batch batch(given);
+    TaskId submit_batch(const Batch& given, const nb::list& bodies, nb::handle keep) {
+        Batch batch = given;
+        check_usable();
         Signals signals;
         Status status;
-        TaskId first = runtime_->next_id();
+        TaskId first = 0;
+        TaskId last = 0;
+        std::vector<Batch::Row> table = Batch::rows_of(bodies);
         {
             const nb::gil_scoped_release unlock;
-            status = batch.submit(*runtime_, [&signals] { return signals.ask(); });
+            status = batch.submit(*runtime_, std::move(table), watch(signals), first, last);
         }
-        signals.raise();
-        check(status);
+        batch.tell_bases();
+        keeps_->add(last, keep);
+        finish(signals, status);
         return first;
     }
 
-    void scope_begin(bool manual) {
-        check(unlocked([&] { return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic); }));
+    // Memory for an output. Waits while what is held leaves no room for it.
+    std::unique_ptr<OutputBlock> allocate(std::uint64_t wanted) {
+        constexpr std::uint64_t kLookAgainNs = 2'000'000;
+        check_usable();
+        const std::uint64_t bytes =
+            std::max<std::uint64_t>(1, (wanted + output_align_ - 1) / output_align_) * output_align_;
+        if (wanted > heap_bytes_ || bytes > heap_bytes_) {
+            check({Code::output_too_large, 0, 0,
+                   std::to_string(wanted) + " bytes wanted, heap_bytes " + std::to_string(heap_bytes_)});
+        }
+        Signals signals;
+        for (bool last_try = false; !held_->take(bytes, heap_bytes_);) {
+            prune();
+            if (held_->take(bytes, heap_bytes_)) break;
+            if (last_try) {
+                check({Code::heap_deadlock, 0, 0,
+                       "every task is done and " + std::to_string(held_->now.load()) + " of " +
+                           std::to_string(heap_bytes_) + " bytes are held by outputs that Python refers to; wanted " +
+                           std::to_string(bytes) + " bytes"});
+            }
+            Status status;
+            {
+                const nb::gil_scoped_release unlock;
+                status = runtime_->settle(kLookAgainNs, watch(signals));
+            }
+            last_try = status.ok();
+            if (last_try) PyGC_Collect();
+            if (!status.ok() && status.code != Code::timed_out) finish(signals, status);
+        }
+        return std::make_unique<OutputBlock>(held_, bytes, output_align_);
     }
-    void scope_end() {
-        check(unlocked([&] { return runtime_->scope_end(); }));
+
+    std::uint32_t scope_begin(bool manual) {
+        std::uint32_t number = 0;
+        check(unlocked(
+            [&] { return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic, &number); }));
+        return number;
+    }
+    void scope_end(std::uint32_t number) {
+        check(unlocked([&] { return runtime_->scope_end(number); }));
     }
     void wait_all(std::uint64_t timeout_ns) {
-        check(unlocked([&] { return runtime_->wait_all(timeout_ns); }));
+        waiting([&](Watch watch) { return runtime_->wait_all(timeout_ns, watch); });
     }
     void wait(TaskId task, std::uint64_t timeout_ns) {
-        check(unlocked([&] { return runtime_->wait(task, timeout_ns); }));
+        waiting([&](Watch watch) { return runtime_->wait(task, timeout_ns, watch); });
     }
     void shutdown(std::uint64_t timeout_ns) {
-        check(unlocked([&] { return runtime_->shutdown(timeout_ns); }));
+        waiting([&](Watch watch) { return runtime_->shutdown(timeout_ns, watch); });
     }
-    void cancel() { runtime_->cancel(); }
-    bool done(TaskId task) const { return runtime_->done(task); }
-    std::uint32_t name_task(const std::string& name) { return runtime_->name_task(name); }
+    void cancel() {
+        check_usable();
+        runtime_->cancel();
+    }
+    bool done(TaskId task) const {
+        check_usable();
+        return runtime_->done(task);
+    }
+    std::uint32_t name_task(const std::string& name) {
+        check_usable();
+        return runtime_->name_task(name);
+    }
     std::string name_of(std::uint32_t name) const { return runtime_->name_of(name); }
 
     nb::dict peaks() const {
-        const Peaks p = runtime_->peaks();
+        check_usable();
+        Peaks p = runtime_->peaks();
+        p.heap_now += held_->now.load(std::memory_order_relaxed);
+        p.heap_peak += held_->peak.load(std::memory_order_relaxed);
         nb::dict answer;
         answer["window"] = nb::make_tuple(p.window_now, p.window_peak, p.window_capacity, p.blocked_on_window);
         answer["heap_bytes"] = nb::make_tuple(p.heap_now, p.heap_peak, p.heap_capacity, p.blocked_on_heap);
@@ -203,6 +264,7 @@ class BoundRuntime {
     }
 
     nb::dict totals() const {
+        check_usable();
         const Totals t = runtime_->totals();
         nb::dict answer;
         answer["submitted"] = t.submitted;
@@ -217,6 +279,7 @@ class BoundRuntime {
 
     // (task, name, running, worker, running_ns, unmet producers)
     nb::list watchdog() const {
+        check_usable();
         nb::list answer;
         for (const Waiting& w : runtime_->watchdog()) {
             answer.append(nb::make_tuple(w.task, runtime_->name_of(w.name), w.running, w.worker, w.running_ns,
@@ -250,6 +313,7 @@ class BoundRuntime {
     // (producer, consumer, how it came about)
     nb::list edges() const {
         static constexpr const char* kSources[] = {"owner", "data", "given"};
+        check_usable();
         nb::list answer;
         for (const Edge& edge : runtime_->edges()) {
             answer.append(
@@ -259,27 +323,37 @@ class BoundRuntime {
     }
 
     unsigned workers() const { return runtime_->config().workers; }
-    TaskId next_id() const { return runtime_->next_id(); }
-    std::size_t scope_depth() const { return runtime_->scope_depth(); }
+    TaskId next_id() const {
+        check_usable();
+        return runtime_->next_id();
+    }
 
   private:
-    // Waits in short steps while a ring is full, so that Ctrl-C is seen; the core would wait without looking up. False
-    // after an interrupt. If the oldest task is done, what is to be done is the core's to say.
-    bool await_room(const std::vector<TensorArg>& tensors, Signals& signals) {
-        constexpr std::uint64_t kStep_ns = 20'000'000;
-        std::uint64_t wanted = 0;
-        for (const TensorArg& tensor : tensors) {
-            if (tensor.direction == Direction::out) wanted += tensor.bytes;
+    // In a forked child nothing may be touched: a lock may be held by a thread that is not there.
+    void check_usable() const { check({runtime_->usable(), 0, 0, {}}); }
+
+    static Watch watch(Signals& signals) {
+        return {[](void* asked) { return static_cast<Signals*>(asked)->ask_now(); }, &signals};
+    }
+    // What a signal handler raised comes first.
+    static void finish(const Signals& signals, const Status& status) {
+        signals.raise();
+        check(status);
+    }
+    template <class Wait>
+    void waiting(Wait&& wait) {
+        check_usable();
+        Signals signals;
+        Status status;
+        {
+            const nb::gil_scoped_release unlock;
+            status = wait(watch(signals));
         }
-        for (;;) {
-            const Peaks peaks = runtime_->peaks();
-            const bool room =
-                peaks.window_now < peaks.window_capacity && peaks.heap_now + wanted <= peaks.heap_capacity;
-            if (room || peaks.window_now == 0) return true;
-            const Status oldest = runtime_->wait(runtime_->next_id() - peaks.window_now, kStep_ns);
-            if (oldest.code != Code::timed_out) return true;
-            if (signals.ask()) return false;
-        }
+        prune();
+        finish(signals, status);
+    }
+    void prune() {
+        keeps_->prune([this](TaskId task) { return runtime_->done(task); });
     }
 
     template <class Call>
@@ -288,6 +362,10 @@ class BoundRuntime {
         return call();
     }
 
+    const std::shared_ptr<Keeps> keeps_ = std::make_shared<Keeps>();
+    const std::shared_ptr<HeldBytes> held_ = std::make_shared<HeldBytes>();
+    std::uint64_t heap_bytes_ = 0;
+    std::uint64_t output_align_ = 64;
     std::unique_ptr<Runtime> runtime_;
 };
 
@@ -297,13 +375,18 @@ void bind_graph_runtime(nb::module_& m) {
     using whet::bind::BoundRuntime;
     whet::bind::status_error = PyErr_NewException("whet._native.graph.StatusError", PyExc_RuntimeError, nullptr);
     m.attr("StatusError") = nb::borrow<nb::object>(whet::bind::status_error);
-    nb::class_<BoundRuntime>(m, "Runtime")
+    nb::class_<whet::bind::OutputBlock>(m, "OutputBlock")
+        .def_prop_ro("address", &whet::bind::OutputBlock::address)
+        .def_prop_ro("bytes", &whet::bind::OutputBlock::bytes);
+    nb::class_<whet::bind::Batch>(m, "Batch").def(nb::init<nb::dict>(), "arrays"_a);
+    nb::class_<BoundRuntime>(m, "Runtime", nb::is_weak_referenceable())
         .def(nb::init<nb::dict>(), "options"_a)
         .def("submit", &BoundRuntime::submit, "callable"_a.none(), "address"_a, "user"_a, "built_in"_a, "name"_a,
-             "tensors"_a, "scalars"_a, "dependencies"_a)
-        .def("submit_batch", &BoundRuntime::submit_batch, "batch"_a)
+             "tensors"_a, "scalars"_a, "dependencies"_a, "keep"_a.none())
+        .def("submit_batch", &BoundRuntime::submit_batch, "batch"_a, "bodies"_a, "keep"_a)
+        .def("allocate", &BoundRuntime::allocate, "bytes"_a)
         .def("scope_begin", &BoundRuntime::scope_begin, "manual"_a)
-        .def("scope_end", &BoundRuntime::scope_end)
+        .def("scope_end", &BoundRuntime::scope_end, "number"_a)
         .def("wait_all", &BoundRuntime::wait_all, "timeout_ns"_a)
         .def("wait", &BoundRuntime::wait, "task"_a, "timeout_ns"_a)
         .def("shutdown", &BoundRuntime::shutdown, "timeout_ns"_a)
@@ -318,6 +401,5 @@ void bind_graph_runtime(nb::module_& m) {
         .def("trace", &BoundRuntime::trace, "worker"_a)
         .def("edges", &BoundRuntime::edges)
         .def_prop_ro("workers", &BoundRuntime::workers)
-        .def_prop_ro("next_id", &BoundRuntime::next_id)
-        .def_prop_ro("scope_depth", &BoundRuntime::scope_depth);
+        .def_prop_ro("next_id", &BoundRuntime::next_id);
 }

@@ -103,21 +103,29 @@ class Core {
 
     // ---- any worker ----
 
-    // Finds up to `most` tasks that may run, one after the other, runs each by execute(slot) -> Progress, and goes on
-    // with a successor that it made ready. False if there was nothing to do.
+    // Finds and runs up to `most` tasks, one after the other, each by execute(slot) -> Progress; a successor that one
+    // of them made ready comes next. Ends early when enough() says so. False if there was nothing to do. What it leaves
+    // in its queue is its own to find at the next step; a worker that makes no further step calls step_aside().
+    template <class Execute, class Enough>
+    bool step(unsigned worker, unsigned most, Execute&& execute, Enough&& enough) {
+        std::uint32_t slot = 0;
+        if (!find(worker, slot)) return false;
+        for (unsigned left = most;;) {
+            const Progress result = execute(slot);
+            const std::uint32_t next = finish(worker, slot, result);
+            const bool over = --left == 0 || enough();
+            if (next != kEmpty) {
+                slot = next - 1;
+                if (!over) continue;
+                queues_[worker]->push(slot);
+                return true;
+            }
+            if (over || !find(worker, slot)) return true;
+        }
+    }
     template <class Execute>
     bool step(unsigned worker, unsigned most, Execute&& execute) {
-        for (unsigned done = 0; done < most; ++done) {
-            std::uint32_t slot = 0;
-            if (!find(worker, slot)) return done != 0;
-            for (;;) {
-                const Progress result = execute(slot);
-                const std::uint32_t next = finish(worker, slot, result);
-                if (next == kEmpty) break;
-                slot = next - 1;
-            }
-        }
-        return true;
+        return step(worker, most, execute, [] { return false; });
     }
 
     // Sleeps until work is announced; returns at once if there is some or if `leave` says so. While tasks are

@@ -31,6 +31,9 @@ constexpr CodeText kTexts[static_cast<std::size_t>(Code::count_)] = {
     {"forked", "the runtime was made before a fork and its workers are not in this process",
      "make a runtime in the child"},
     {"shut_down", "the runtime has been shut down", "make another one"},
+    {"interrupted", "the wait was interrupted", "what had not begun was cancelled; submit it again if it is wanted"},
+    {"outcome_forgotten", "more than a million tasks have failed since, and this task's outcome was dropped",
+     "ask for a task's outcome while it is among the newest million failures"},
 };
 
 }  // namespace

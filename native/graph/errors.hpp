@@ -24,6 +24,8 @@ enum class Code : std::uint8_t {
     stalled,
     forked,
     shut_down,
+    interrupted,
+    outcome_forgotten,
     count_,
 };
 

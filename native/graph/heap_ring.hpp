@@ -43,8 +43,11 @@ class HeapRing {
         return block;
     }
     std::uint64_t top() const { return top_; }
-    // Everything taken before the position `top` returned is free.
-    void free_to(std::uint64_t position) { bottom_ = position; }
+    // Everything taken before the position `top` returned is free. A position from before the empty ring started over
+    // lies behind the bottom, and says nothing.
+    void free_to(std::uint64_t position) {
+        if (position > bottom_) bottom_ = position;
+    }
 
     bool owns(const void* address) const {
         return reinterpret_cast<std::uintptr_t>(address) - reinterpret_cast<std::uintptr_t>(memory_) < capacity_;

@@ -2,6 +2,7 @@
 #include "graph/runtime.hpp"
 
 #include <bit>
+#include <system_error>
 
 #include "graph/pool.hpp"
 #include "graph/runtime_impl.hpp"
@@ -62,7 +63,7 @@ Status Runtime::Impl::start() {
     for (unsigned worker = 1; worker < config_.workers; ++worker) {
         Status status = start_thread(worker);
         if (!status.ok()) {
-            (void)shutdown(0);
+            (void)shutdown(0, {});
             return status;
         }
     }
@@ -88,12 +89,21 @@ Status Runtime::make(const Config& config, std::unique_ptr<Runtime>& runtime) {
 Runtime::Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Runtime::~Runtime() {
-    if (impl_->born_ != fork_generation()) {
+    if (impl_->is_forked()) {
         // The threads of the parent are not here to be joined; the copy of their state stays.
         new std::shared_ptr<Impl>(std::move(impl_));
         return;
     }
-    (void)impl_->shutdown(0);
+    if (!impl_->is_inside()) {
+        (void)impl_->shutdown(0, {});
+        return;
+    }
+    // The last reference was dropped in a body of this runtime, which cannot wait for its own end.
+    try {
+        std::thread([impl = impl_] { (void)impl->shutdown(0, {}); }).detach();
+    } catch (const std::system_error&) {
+        new std::shared_ptr<Impl>(std::move(impl_));
+    }
 }
 
 const Config& Runtime::config() const { return impl_->config_; }
@@ -111,49 +121,110 @@ std::string Runtime::name_of(std::uint32_t name) const {
     return name < impl_->names_.size() ? impl_->names_[name] : std::string();
 }
 
-Status Runtime::submit(TaskSpec& task, TaskId& id, bool more) {
-    Code code = impl_->check_caller();
-    if (code != Code::ok) return {code, 0, 0, {}};
-    impl_->submit_trace_.begin();
-    code = impl_->submit(task, id);
-    if (more) {
-        impl_->flush_some();
-    } else {
-        impl_->flush();
-    }
-    impl_->submit_trace_.mark(Phase::submit);
-    if (code == Code::ok) return {};
-    return impl_->refusal();
+Runtime::Turn::Turn(Runtime& runtime, Watch watch)
+    : runtime_(runtime), watch_(watch), refused_(runtime.impl_->check_caller()) {
+    if (refused_ != Code::ok) return;
+    runtime_.impl_->enter();
+    refused_ = runtime_.impl_->check_open();
+    if (refused_ != Code::ok) runtime_.impl_->lock_.unlock();
 }
 
-Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more) {
+Runtime::Turn::~Turn() {
+    if (refused_ == Code::ok) runtime_.impl_->lock_.unlock();
+}
+
+Status Runtime::Turn::submit(TaskSpec& task, TaskId& id, bool more) {
+    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
+    Impl& impl = *runtime_.impl_;
+    impl.submit_trace_.begin();
+    const Code code = impl.submit(task, id, watch_);
+    if (more) {
+        impl.flush_some();
+    } else {
+        impl.flush();
+    }
+    impl.submit_trace_.mark(Phase::submit);
+    if (code == Code::ok) return {};
+    return impl.refusal();
+}
+
+Status Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more) {
     submitted = 0;
-    Status status{impl_->check_caller(), 0, 0, {}};
-    if (!status.ok()) return status;
-    impl_->submit_trace_.begin();
-    first = impl_->head_;
+    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
+    Impl& impl = *runtime_.impl_;
+    Status status;
+    impl.submit_trace_.begin();
+    first = impl.head_;
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
-        const Code code = impl_->submit(task, id);
+        const Code code = impl.submit(task, id, watch_, first + submitted);
         if (code != Code::ok) {
-            status = impl_->refusal();
+            status = impl.refusal();
             break;
         }
         ++submitted;
-        impl_->flush_some();
+        impl.flush_some();
     }
-    if (!more) impl_->flush();
-    impl_->submit_trace_.mark(Phase::submit);
+    if (!more) impl.flush();
+    impl.submit_trace_.mark(Phase::submit);
     return status;
+}
+
+void Runtime::Turn::flush() {
+    if (refused_ == Code::ok) runtime_.impl_->flush();
+}
+
+Status Runtime::Turn::scope_begin(ScopeMode mode) {
+    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
+    return runtime_.impl_->scope_begin(mode, nullptr);
+}
+
+Status Runtime::Turn::scope_end() {
+    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
+    return runtime_.impl_->scope_end(0);
+}
+
+std::size_t Runtime::Turn::scope_depth() const { return refused_ == Code::ok ? runtime_.impl_->scope_depth() : 0; }
+
+TaskId Runtime::Turn::next_id() const { return runtime_.impl_->head_; }
+
+bool Runtime::Turn::let_others_or_interrupted() {
+    constexpr std::uint64_t kAskEveryNs = 20'000'000;
+    if (refused_ != Code::ok) return false;
+    const std::uint64_t now = now_ns();
+    if (asked_ns_ == 0) asked_ns_ = now;
+    const bool asks = watch_.interrupted != nullptr && now - asked_ns_ >= kAskEveryNs;
+    Impl& impl = *runtime_.impl_;
+    if (!asks && !impl.lock_.wanted()) return false;
+    impl.flush();
+    impl.lock_.unlock();
+    const bool interrupted = asks && watch_.interrupted(watch_.context);
+    if (asks) asked_ns_ = now;
+    if (interrupted) impl.cancel();
+    impl.enter();
+    return interrupted;
+}
+
+Status Runtime::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
+    return Turn(*this, watch).submit(task, id, more);
+}
+
+Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more, Watch watch) {
+    return Turn(*this, watch).submit_many(tasks, first, submitted, more);
 }
 
 Status Runtime::flush() {
     Status status{impl_->check_caller(), 0, 0, {}};
-    if (status.ok()) impl_->flush();
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    impl_->flush();
     return status;
 }
 
-TaskId Runtime::next_id() const { return impl_->head_; }
+TaskId Runtime::next_id() const {
+    const Impl::Hold hold(*impl_);
+    return impl_->head_;
+}
 
 Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
     for (TensorArg& tensor : tensors) tensor.direction = Direction::out;
@@ -162,40 +233,76 @@ Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
     return submit(task, id);
 }
 
-Status Runtime::scope_begin(ScopeMode mode) {
+Status Runtime::scope_begin(ScopeMode mode, std::uint32_t* number) {
     Status status{impl_->check_caller(), 0, 0, {}};
-    return status.ok() ? impl_->scope_begin(mode) : status;
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    status.code = impl_->check_open();
+    return status.ok() ? impl_->scope_begin(mode, number) : status;
 }
 
-Status Runtime::scope_end() {
+Status Runtime::scope_end(std::uint32_t number) {
     Status status{impl_->check_caller(), 0, 0, {}};
-    return status.ok() ? impl_->scope_end() : status;
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    status.code = impl_->check_open();
+    return status.ok() ? impl_->scope_end(number) : status;
 }
 
-std::size_t Runtime::scope_depth() const { return impl_->scopes_.size(); }
-
-Status Runtime::wait_all(std::uint64_t timeout_ns) {
-    Status status{impl_->check_caller(), 0, 0, {}};
-    return status.ok() ? impl_->wait_all(timeout_ns) : status;
+std::size_t Runtime::scope_depth() const {
+    const Impl::Hold hold(*impl_);
+    return impl_->scope_depth();
 }
 
-Status Runtime::wait(TaskId task, std::uint64_t timeout_ns) {
+Status Runtime::wait_all(std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
-    return status.ok() ? impl_->wait(task, timeout_ns) : status;
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->wait_all(timeout_ns, watch);
 }
 
-bool Runtime::done(TaskId task) const { return impl_->done(task); }
+Status Runtime::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
+    Status status{impl_->check_caller(), 0, 0, {}};
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->wait(task, timeout_ns, watch);
+}
+
+Status Runtime::settle(std::uint64_t timeout_ns, Watch watch) {
+    Status status{impl_->check_caller(), 0, 0, {}};
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->settle(timeout_ns, watch);
+}
+
+bool Runtime::done(TaskId task) const {
+    const Impl::Hold hold(*impl_);
+    return impl_->done(task);
+}
 
 void Runtime::cancel() { impl_->cancel(); }
 
-Status Runtime::shutdown(std::uint64_t timeout_ns) {
-    if (impl_->born_ != fork_generation()) return {Code::forked, 0, 0, {}};
-    return impl_->shutdown(timeout_ns);
+Status Runtime::shutdown(std::uint64_t timeout_ns, Watch watch) {
+    const Status status{impl_->check_caller(), 0, 0, {}};
+    return status.ok() ? impl_->shutdown(timeout_ns, watch) : status;
 }
 
-Peaks Runtime::peaks() const { return impl_->peaks(); }
-Totals Runtime::totals() const { return impl_->totals(); }
-std::vector<Waiting> Runtime::watchdog(std::size_t most) const { return impl_->watchdog(most); }
+Code Runtime::usable() const { return impl_->is_forked() ? Code::forked : Code::ok; }
+
+Peaks Runtime::peaks() const {
+    const Impl::Hold hold(*impl_);
+    return impl_->peaks();
+}
+
+Totals Runtime::totals() const {
+    const Impl::Hold hold(*impl_);
+    return impl_->totals();
+}
+
+std::vector<Waiting> Runtime::watchdog(std::size_t most) const {
+    const Impl::Hold hold(*impl_);
+    return impl_->watchdog(most);
+}
 
 std::vector<PhaseCounters> Runtime::phases() const {
     std::vector<PhaseCounters> all;
@@ -216,6 +323,9 @@ std::vector<TraceRecord> Runtime::trace(unsigned worker) const {
     return worker < impl_->workers_.size() ? impl_->workers_[worker]->trace.records() : std::vector<TraceRecord>();
 }
 
-std::vector<Edge> Runtime::edges() const { return impl_->edge_log_; }
+std::vector<Edge> Runtime::edges() const {
+    const Impl::Hold hold(*impl_);
+    return impl_->edge_log_;
+}
 
 }  // namespace whet::graph

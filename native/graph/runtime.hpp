@@ -1,7 +1,9 @@
 // The task-graph runtime: submit tasks while earlier ones run, dependencies given or inferred from the data.
 //
-// One thread at a time submits, opens and ends scopes, and waits; that thread also runs tasks while it waits and counts
-// as worker 0. The core never prints and never aborts: every call returns a Status.
+// Any thread may call anything at any time, also from the body of a task of another runtime; what the submitter owns is
+// behind one lock that is never held while a body runs or a thread waits. A thread that waits runs tasks meanwhile: one
+// at a time does, as worker 0. A scope belongs to the thread that opened it. The core never prints and never aborts:
+// every call returns a Status.
 #pragma once
 
 #include <cstdint>
@@ -23,7 +25,7 @@ inline constexpr TaskId kNoTask = ~TaskId{0};
 
 enum class Direction : std::uint8_t {
     in,            // reads
-    out,           // the runtime allocates it from the heap ring and fills in `base` and `owner`
+    out,           // the runtime allocates it from the heap ring and fills in `base` and `owner`; see `fresh`
     inout,         // reads and writes
     out_existing,  // overwrites memory that exists
     nodep,         // passed on; only its owner is waited for
@@ -44,6 +46,18 @@ struct TensorArg {
     std::uint64_t bytes = 0;  // Direction::out: how much to allocate
     TaskId owner = kNoTask;   // the task whose output this is. Filled in for Direction::out
     Direction direction = Direction::in;
+    // Memory of the caller:
+    bool fresh = false;              // with Direction::out: `bytes` at `base` that nobody has used yet
+    bool apart = false;              // no other base reaches these bytes: they are looked up by `base` alone
+    std::uint64_t buffer_bytes = 0;  // how much memory is known to begin at `base`; 0: only what is touched
+    TaskId made_by = kNoTask;        // the task that made it: waited for, and if it failed this task does not run
+};
+
+// Asked about every 20 ms by a thread that waits, which holds no lock then. True ends the wait with Code::interrupted
+// and cancels what has not begun.
+struct Watch {
+    bool (*interrupted)(void* context) = nullptr;
+    void* context = nullptr;
 };
 
 struct TaskSpec {
@@ -74,6 +88,8 @@ struct Config {
     bool record_edges = false;
     // Called instead of a body, once, for a task that is cancelled; for releasing what `user` stands for.
     void (*on_cancelled)(void* user, Kind kind) = nullptr;
+    // Dropped when the last thread that may run a body is gone; for what bodies use.
+    std::shared_ptr<void> keep{};
 };
 
 struct Edge {
@@ -121,34 +137,66 @@ class Runtime {
 
     // Submits one task. Blocks while rings are full, running tasks meanwhile. With `more` the caller promises to go on
     // submitting or to call flush() at once: workers are told in groups, which is cheaper.
-    Status submit(TaskSpec& task, TaskId& id, bool more = false);
+    Status submit(TaskSpec& task, TaskId& id, bool more = false, Watch watch = {});
     Status flush();
     // Submits in order; `first` is the id of the first, ids are consecutive. On an error `submitted` tells how many
-    // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index. `more` as in
-    // submit().
-    Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = false);
+    // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index. If another
+    // thread's task came in between, it ends there, without an error. `more` as in submit().
+    Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = false,
+                       Watch watch = {});
     TaskId next_id() const;
+
+    // Many calls of one thread in a row, which then pay for the lock once.
+    class Turn {
+      public:
+        explicit Turn(Runtime& runtime, Watch watch = {});
+        ~Turn();
+        Turn(const Turn&) = delete;
+        Turn& operator=(const Turn&) = delete;
+
+        Status submit(TaskSpec& task, TaskId& id, bool more = true);
+        Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = true);
+        void flush();
+        Status scope_begin(ScopeMode mode);
+        Status scope_end();
+        std::size_t scope_depth() const;
+        TaskId next_id() const;
+        // Lets others go first who wait, and asks the watch, about every 20 ms; true after an interrupt.
+        bool let_others_or_interrupted();
+
+      private:
+        Runtime& runtime_;
+        const Watch watch_;
+        Code refused_;
+        std::uint64_t asked_ns_ = 0;
+    };
 
     // Completed heap allocation without a task body: `bytes[i]` into `tensors[i]`.
     Status alloc(std::span<TensorArg> tensors, TaskId& id);
 
-    Status scope_begin(ScopeMode mode);
-    Status scope_end();
-    std::size_t scope_depth() const;
+    // `number` names the scope. 0 ends the innermost one of this thread.
+    Status scope_begin(ScopeMode mode, std::uint32_t* number = nullptr);
+    Status scope_end(std::uint32_t number = 0);
+    std::size_t scope_depth() const;  // of this thread
 
     // Both run tasks meanwhile. timeout_ns 0: no limit. wait_all returns the first error since the last wait_all and
-    // clears it; wait returns task_failed if that task failed or was cancelled.
-    Status wait_all(std::uint64_t timeout_ns = 0);
-    Status wait(TaskId task, std::uint64_t timeout_ns = 0);
+    // clears it; wait returns what became of that task, now and later: task_failed, cancelled or ok.
+    Status wait_all(std::uint64_t timeout_ns = 0, Watch watch = {});
+    Status wait(TaskId task, std::uint64_t timeout_ns = 0, Watch watch = {});
+    // The same until every task is done, and leaves errors where they are.
+    Status settle(std::uint64_t timeout_ns = 0, Watch watch = {});
     bool done(TaskId task) const;
 
-    // Tasks that have not begun are cancelled; running ones finish.
+    // Tasks that are there and have not begun are cancelled; running ones finish.
     void cancel();
 
     // Ends all workers. Tasks that have not begun are cancelled. If a body does not return within timeout_ns (0: no
-    // limit) its thread is left behind with what it needs and the result is timed_out. The destructor waits without
-    // limit unless this was called.
-    Status shutdown(std::uint64_t timeout_ns = 0);
+    // limit) its thread is left behind with what it needs and the result is timed_out. After an interrupt it may be
+    // called again. The destructor waits without limit unless this was called; in a body of this runtime it leaves
+    // that to a thread of its own.
+    Status shutdown(std::uint64_t timeout_ns = 0, Watch watch = {});
+    // Code::forked in a child of the process that made it, where nothing else may be called.
+    Code usable() const;
 
     Peaks peaks() const;
     Totals totals() const;

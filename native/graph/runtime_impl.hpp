@@ -1,5 +1,5 @@
-// The state behind Runtime. Three owners: the submitting thread (first part), the workers (second part), and what both
-// touch, which lives in Core or is atomic.
+// The state behind Runtime. Three owners: whoever holds the lock, here called the submitter (first part), the workers
+// (second part), and what both touch, which lives in Core or is atomic.
 #pragma once
 
 #include <atomic>
@@ -7,11 +7,13 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
+#include "graph/buffers.hpp"
 #include "graph/core.hpp"
+#include "graph/failures.hpp"
+#include "graph/fair_lock.hpp"
 #include "graph/heap_ring.hpp"
 #include "graph/runtime.hpp"
 #include "graph/tensor_map.hpp"
@@ -23,28 +25,55 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     explicit Impl(const Config& config);
 
     Status start();
-    // Whether this thread of this process may call now.
+    // Whether this thread of this process may call now; before and after it has the lock.
     Code check_caller() const;
+    Code check_open() const { return closing_ ? Code::shut_down : Code::ok; }
+    bool is_forked() const { return born_ != fork_generation(); }
+    bool is_inside() const;  // this thread is in a body of this runtime
 
-    // submit.cpp. A code other than ok leaves its details in refusal_.
-    Code submit(TaskSpec& task, TaskId& id);
+    // Holds the lock. In a forked child, where its holder may be missing, it does not.
+    class Hold {
+      public:
+        explicit Hold(Impl& impl) : impl_(impl), locked_(!impl.is_forked()) {
+            if (locked_) impl_.enter();
+        }
+        ~Hold() {
+            if (locked_) impl_.lock_.unlock();
+        }
+        Hold(const Hold&) = delete;
+        Hold& operator=(const Hold&) = delete;
+
+      private:
+        Impl& impl_;
+        const bool locked_;
+    };
+    void enter() {
+        lock_.lock();
+        if (!scopes_.empty()) find_scope();
+    }
+
+    // submit.cpp. A code other than ok leaves its details in refusal_. All of them are called with the lock held, and
+    // give it up while they wait.
+    Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask);
     // With more tasks to follow at once: publishes now and then.
     void flush_some() {
         if (head_ - published_ >= kPublishEvery) flush();
     }
     Status refusal() { return std::exchange(refusal_, Status{}); }
     void flush();
-    Status scope_begin(ScopeMode mode);
-    Status scope_end();
+    Status scope_begin(ScopeMode mode, std::uint32_t* number);
+    Status scope_end(std::uint32_t number);
+    std::size_t scope_depth() const;
     void reclaim();
     bool done(TaskId task) const;
-    bool failed(TaskId task) const;
+    bool failed(TaskId task) const { return failures_.has(task); }
 
     // wait.cpp
-    Status wait_all(std::uint64_t timeout_ns);
-    Status wait(TaskId task, std::uint64_t timeout_ns);
-    void cancel();
-    Status shutdown(std::uint64_t timeout_ns);
+    Status settle(std::uint64_t timeout_ns, Watch watch);
+    Status wait_all(std::uint64_t timeout_ns, Watch watch);
+    Status wait(TaskId task, std::uint64_t timeout_ns, Watch watch);
+    void cancel();                                           // without the lock
+    Status shutdown(std::uint64_t timeout_ns, Watch watch);  // without the lock
     std::vector<Waiting> watchdog(std::size_t most);
     Totals totals() const;
     Peaks peaks() const;
@@ -66,6 +95,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         std::uint64_t begin;
         std::uint32_t number;
         ScopeMode mode;
+        std::thread::id thread;            // whose it is
         std::vector<std::uint64_t> tasks;  // wired: the tasks to release at its end
     };
     struct LostRegion {
@@ -73,6 +103,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         Region region;
         bool writes;
     };
+    class Vigil;  // one thread's waiting
 
     static constexpr std::uint32_t kInlineArguments = 16;
     static constexpr unsigned kStepsAtOnce = 16;
@@ -81,15 +112,18 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     static constexpr std::uint32_t kReclaimEvery = 64;
     static constexpr std::uint32_t kPublishEvery = 32;
 
-    // ---- the submitter's ----
+    // ---- the submitter's: behind the lock ----
     const Config config_;
+    FairLock lock_;
     HeapRing heap_;
     TensorMap map_;
+    BufferDirectory buffers_;
     std::vector<Ledger> ledger_;
     std::unique_ptr<Track[]> tracks_;                                        // kInlineTracks per slot
     std::unique_ptr<void*[]> arguments_;                                     // kInlineArguments per slot
     std::vector<std::uint32_t> producers_ = std::vector<std::uint32_t>(64);  // of the task being submitted
     std::vector<Scope> scopes_;
+    Scope* scope_ = nullptr;  // the innermost of the thread that has the lock
     std::uint32_t scope_numbers_ = 0;
     std::uint64_t head_ = 0;        // next task
     std::uint64_t published_ = 0;   // tasks the workers know of
@@ -107,9 +141,9 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t spills_alive_ = 0;  // slots with arrays to free at retirement
     bool poisoned_ = false;           // a producer of the task being submitted has failed
     bool troubled_ = false;           // trouble_ as of this submission
-    // Only while an error waits to be collected: what failed and has left the rings.
-    std::unordered_set<TaskId> failed_;
-    std::vector<LostRegion> lost_;
+    std::vector<LostRegion> lost_;    // only while an error waits to be collected: what failed and has left the map
+    bool closing_ = false;            // nothing is taken any more
+    bool shut_down_ = false;
     std::vector<Edge> edge_log_;
     std::unordered_map<std::string, std::uint32_t> name_numbers_;
     std::vector<std::string> names_{""};
@@ -130,8 +164,11 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::atomic<std::uint64_t> failed_count_{0};     // since the runtime was made
     std::atomic<std::uint64_t> cancelled_count_{0};  // since the runtime was made
     std::atomic<std::uint32_t> trouble_{0};          // tasks failed or cancelled since the last collected error
-    std::atomic<bool> cancel_{false};
+    std::atomic<std::uint64_t> cancel_below_{0};     // tasks before this one are not begun any more
+    std::atomic<bool> attention_{false};             // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
+    std::atomic<bool> seat_{false};  // somebody is worker 0
+    Failures failures_;
     std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
     std::atomic<std::uint32_t> waiting_{0};
     std::mutex error_lock_;
@@ -145,7 +182,6 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::condition_variable thread_ended_;
     std::vector<std::thread> threads_;
     unsigned live_threads_ = 0;
-    bool shut_down_ = false;
 
     // workers.cpp
     bool step(unsigned worker, unsigned most = 1);
@@ -154,25 +190,32 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Progress execute(unsigned worker, std::uint32_t slot);
     Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
+    void interrupt();
+    Status status_of(TaskId task, const Failure& failure) const;
+    std::string name_text(std::uint32_t name) const;
     TaskId task_in(std::uint32_t slot, std::uint64_t head) const;
     bool any_running() const;
     std::uint64_t completions() const;
 
     // submit.cpp
     std::uint64_t floor() const;
-    bool pinned_for_ever(std::uint64_t task) const;
+    void find_scope();
+    bool pinned_by_caller(std::uint64_t task) const;
     template <class Room>
-    Status make_room(Code code, Room&& room);
+    Status make_room(Code code, Watch watch, Room&& room);
     std::string occupancy(Code code, std::uint64_t wanted) const;
     Code refuse(Status status);
     bool is_misplaced(const TensorArg& tensor) const;
     Code refuse_tensor(const TensorArg& tensor);
-    Code make_rooms(std::uint64_t bytes, std::uint32_t regions);
+    Code make_rooms(std::uint64_t bytes, std::uint32_t regions, Watch watch);
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
-    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions);
+    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch, TaskId expected);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
     class Finder;
     void enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words);
+    void enter_access(const TensorArg& tensor, Finder& finder);
+    void enter_anywhere(const TensorArg& tensor, Finder& finder);
+    void enter_fresh(TensorArg& tensor);
     Track& track_of(const TensorArg& tensor);
     void add_retired_producer(TaskId producer);
     bool meets_lost(const TensorArg& tensor) const;
@@ -181,12 +224,13 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // wait.cpp
     template <class Done>
-    Status wait_until(std::uint64_t timeout_ns, unsigned at_once, Done&& done);
+    Status wait_until(std::uint64_t timeout_ns, Watch watch, Done&& done);
     void pause_submitter(Patience& patience);
     bool is_stalled();
     Status stalled();
     Status collect_error();
-    void await_references();
+    void await_references(Watch watch);
+    bool await_threads(std::uint64_t until_ns, Watch watch, Status& status);
 };
 
 }  // namespace whet::graph

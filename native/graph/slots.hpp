@@ -12,6 +12,10 @@ namespace whet::graph {
 // What a task runs: tensor addresses, scalar words, and the pointer given at submission. Nonzero means it failed.
 using Body = int (*)(void* const* tensors, const std::uint64_t* scalars, void* user);
 
+// A body's result that ends the wait of whoever waits: the task fails, tasks that have not begun are cancelled, and the
+// wait returns Code::interrupted. For bodies that an interrupt has reached.
+inline constexpr int kInterruptedBody = -0x40000001;
+
 enum class Policy : std::uint8_t { wired, polling, hybrid };
 
 // Where a waiting task registers under `hybrid`: at its last or first unmet producer (and again at the next one when

@@ -1,10 +1,11 @@
-// The submitting thread: dependencies, heap, scopes, retirement. Everything it owns is plain memory; it meets the
-// workers only in Core::prepare, Core::publish and the completion bytes.
+// Whoever has the lock and submits: dependencies, heap, scopes, retirement. Everything here is plain memory; it meets
+// the workers only in Core::prepare, Core::publish and the completion bytes.
 #include <algorithm>
 #include <cstring>
 #include <new>
 
 #include "graph/runtime_impl.hpp"
+#include "graph/vigil.hpp"
 
 namespace whet::graph {
 
@@ -19,13 +20,6 @@ bool Runtime::Impl::done(TaskId task) const {
     if (task < tail_) return true;
     auto& core = const_cast<Core<MachineSeam>&>(core_);
     return core.progress(core.table().slot_of(task)) != Progress::pending;
-}
-
-bool Runtime::Impl::failed(TaskId task) const {
-    if (task >= head_ || trouble_.load(std::memory_order_relaxed) == 0) return false;
-    if (task < tail_) return failed_.count(task) != 0;
-    auto& core = const_cast<Core<MachineSeam>&>(core_);
-    return core.progress(core.table().slot_of(task)) == Progress::failed;
 }
 
 // retain=scope: nothing at or above the beginning of the oldest open scope may be retired.
@@ -44,7 +38,6 @@ void Runtime::Impl::retire(std::uint64_t task) {
         delete[] std::exchange(ledger.argument_spill, nullptr);
         --spills_alive_;
     }
-    if (core_.progress(slot) == Progress::failed) failed_.insert(task);
 }
 
 // Moves the watermark over everything done and the tail over everything that nobody can ask for any more. Called on
@@ -61,29 +54,39 @@ void Runtime::Impl::reclaim() {
     }
     if (tail_ != before) {
         heap_.free_to(ledger_[core_.table().slot_of(tail_ - 1)].heap_top);
-        if (spills_alive_ != 0 || trouble_.load(std::memory_order_relaxed) != 0) {
+        if (spills_alive_ != 0) {
             for (std::uint64_t task = before; task < tail_; ++task) retire(task);
         }
         core_.recycle(before, tail_);
     }
-    map_.reclaim(watermark_, [this](TaskId task, std::uint64_t base, const Region& region, bool writes) {
-        if (failed(task)) lost_.push_back({base, {region.begin, region.end, nullptr}, writes});
+    const bool troubled = trouble_.load(std::memory_order_relaxed) != 0;
+    map_.reclaim(watermark_, [this, troubled](TaskId task, std::uint64_t base, const Region& region, bool writes) {
+        if (troubled && failed(task)) lost_.push_back({base, {region.begin, region.end, nullptr}, writes});
     });
 }
 
-bool Runtime::Impl::pinned_for_ever(std::uint64_t task) const {
+void Runtime::Impl::find_scope() {
+    const std::thread::id caller = std::this_thread::get_id();
+    const auto own = [caller](const Scope& scope) { return scope.thread == caller; };
+    const auto found = std::find_if(scopes_.rbegin(), scopes_.rend(), own);
+    scope_ = found == scopes_.rend() ? nullptr : &*found;
+}
+
+// Held by a scope that only this thread can end: nobody else can make it move.
+bool Runtime::Impl::pinned_by_caller(std::uint64_t task) const {
     if (config_.retain == Retain::consumers) return false;
-    const auto& scope_of_task = ledger_[static_cast<std::uint32_t>(task) & (config_.window - 1)].scope;
-    if (config_.policy != Policy::wired) return task >= floor();
-    return std::any_of(scopes_.begin(), scopes_.end(),
-                       [scope_of_task](const Scope& scope) { return scope.number == scope_of_task; });
+    const std::thread::id caller = std::this_thread::get_id();
+    const std::uint32_t number = ledger_[static_cast<std::uint32_t>(task) & (config_.window - 1)].scope;
+    return std::any_of(scopes_.begin(), scopes_.end(), [&](const Scope& scope) {
+        return scope.thread == caller &&
+               (config_.policy == Policy::wired ? scope.number == number : scope.begin <= task);
+    });
 }
 
 std::string Runtime::Impl::occupancy(Code code, std::uint64_t wanted) const {
     std::string text = "oldest task " + std::to_string(tail_);
-    const std::uint32_t name = ledger_[static_cast<std::uint32_t>(tail_) & (config_.window - 1)].name;
-    if (name != 0) text += " (" + names_[name] + ")";
-    text += pinned_for_ever(tail_) ? " is held by an open scope" : " is not done";
+    text += name_text(ledger_[static_cast<std::uint32_t>(tail_) & (config_.window - 1)].name);
+    text += pinned_by_caller(tail_) ? " is held by an open scope" : " is not done";
     text += ", next task " + std::to_string(head_) + ", first task not done " + std::to_string(watermark_);
     text += "; window " + std::to_string(head_ - tail_) + " of " + std::to_string(config_.window);
     text += ", heap " + std::to_string(heap_.used()) + " of " + std::to_string(heap_.capacity()) + " bytes";
@@ -96,24 +99,19 @@ std::string Runtime::Impl::occupancy(Code code, std::uint64_t wanted) const {
 // Waits until room() holds, running tasks meanwhile. Nothing can move any more when the oldest task is pinned by a
 // scope that only this thread can end: then it fails at once. The wall clock is a backstop for what cannot be foreseen.
 template <class Room>
-Status Runtime::Impl::make_room(Code code, Room&& room) {
+Status Runtime::Impl::make_room(Code code, Watch watch, Room&& room) {
     if (room()) return {};
     reclaim();
     if (room()) return {};
     flush();
     ++blocked_[static_cast<std::size_t>(code) - static_cast<std::size_t>(Code::window_deadlock)];
-    Patience patience(may_spin_);
+    Vigil vigil(*this, watch, 0, config_.submitter_helps);
     for (;;) {
         reclaim();
         if (room()) return {};
-        if (code != Code::tensormap_deadlock && pinned_for_ever(tail_)) return {code, tail_, 0, {}};
-        // Some at once before looking again: each look walks the completion bytes.
-        if (config_.submitter_helps && step(0, steps_at_once_)) {
-            patience.reset();
-            continue;
-        }
-        pause_submitter(patience);
-        if (is_stalled()) return stalled();
+        if (closing_) return {Code::shut_down, 0, 0, {}};
+        if (code != Code::tensormap_deadlock && pinned_by_caller(tail_)) return {code, tail_, 0, {}};
+        if (Status status = vigil.pass(); !status.ok()) return status;
     }
 }
 
@@ -127,7 +125,7 @@ inline bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions)
 }
 
 // Room in all three rings, before anything is changed.
-Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions) {
+Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions, Watch watch) {
     if (bytes > heap_.capacity()) {
         return refuse({Code::output_too_large, head_, 0,
                        std::to_string(bytes) + " bytes wanted, heap_bytes " + std::to_string(heap_.capacity())});
@@ -136,16 +134,17 @@ Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions) {
         return refuse({Code::tensormap_deadlock, head_, 0, occupancy(Code::tensormap_deadlock, regions)});
     }
     std::uint64_t wanted = 1;
-    Status status = make_room(Code::window_deadlock, [this] { return head_ - tail_ < config_.window; });
+    Status status = make_room(Code::window_deadlock, watch, [this] { return head_ - tail_ < config_.window; });
     if (status.ok()) {
         wanted = regions;
-        status = make_room(Code::tensormap_deadlock, [this, regions] { return map_.room(regions); });
+        status = make_room(Code::tensormap_deadlock, watch, [this, regions] { return map_.room(regions); });
     }
     if (status.ok()) {
         wanted = bytes;
-        status = make_room(Code::heap_deadlock, [this, bytes] { return heap_.fits(bytes); });
+        status = make_room(Code::heap_deadlock, watch, [this, bytes] { return heap_.fits(bytes); });
     }
-    if (!status.ok() && status.detail.empty()) status.detail = occupancy(status.code, wanted);
+    const bool is_ring = status.code >= Code::window_deadlock && status.code <= Code::tensormap_deadlock;
+    if (is_ring && status.detail.empty()) status.detail = occupancy(status.code, wanted);
     return status.ok() ? Code::ok : refuse(std::move(status));
 }
 
@@ -170,8 +169,11 @@ class Runtime::Impl::Finder {
         : impl_(impl),
           id_(id),
           tail_(impl.tail_),
-          // Done and nothing failed: no need to look again. The wired policy keeps the edge, it holds the reference.
-          settled_(impl.config_.policy == Policy::wired || troubled ? 0 : impl.watermark_),
+          // Done and nothing in the window failed: no need to look again. The wired policy keeps the edge, it holds the
+          // reference.
+          settled_(impl.config_.policy == Policy::wired || troubled || impl.failures_.end() > impl.tail_
+                       ? 0
+                       : impl.watermark_),
           ledger_(impl.ledger_.data()),
           mask_(impl.config_.window - 1),
           records_(impl.config_.record_edges),
@@ -221,9 +223,12 @@ class Runtime::Impl::Finder {
 
 // A conflict with an access of a failed task that has already left the map.
 bool Runtime::Impl::meets_lost(const TensorArg& tensor) const {
-    return std::any_of(lost_.begin(), lost_.end(), [&tensor](const LostRegion& lost) {
-        return lost.base == address_of(tensor.base) && (lost.writes || tensor.direction != Direction::in) &&
-               overlap(lost.region, tensor.region) != Overlap::none;
+    const std::uint64_t base = address_of(tensor.base);
+    return std::any_of(lost_.begin(), lost_.end(), [&tensor, base](const LostRegion& lost) {
+        if (!lost.writes && tensor.direction == Direction::in) return false;
+        if (lost.base == base) return overlap(lost.region, tensor.region) != Overlap::none;
+        return lost.base + lost.region.begin < base + tensor.region.end &&
+               base + tensor.region.begin < lost.base + lost.region.end;
     });
 }
 
@@ -240,11 +245,49 @@ inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
     return map_.track_of(base);
 }
 
+inline void Runtime::Impl::enter_access(const TensorArg& tensor, Finder& finder) {
+    map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, head_,
+                [&finder](TaskId producer) { finder.add(producer, Edge::Source::data); });
+}
+
+// Memory that may be known under other bases as well: what any of them knows about these bytes counts.
+void Runtime::Impl::enter_anywhere(const TensorArg& tensor, Finder& finder) {
+    const std::uint64_t base = address_of(tensor.base);
+    const std::uint64_t end = base + std::max(tensor.region.end, tensor.buffer_bytes);
+    const auto& bases = buffers_.locate(base, end, [this](std::uint64_t other) { return map_.live(other); });
+    const bool writes = tensor.direction != Direction::in;
+    const std::uint64_t begins = base + tensor.region.begin;
+    const std::uint64_t ends = base + tensor.region.end;
+    for (std::size_t other = 1; other < bases.size(); ++other) {
+        if (ends <= bases[other]) continue;
+        map_.look(bases[other], std::max(begins, bases[other]) - bases[other], ends - bases[other], writes,
+                  [&finder](TaskId producer) { finder.add(producer, Edge::Source::data); });
+    }
+    TensorArg entered = tensor;
+    entered.base = reinterpret_cast<void*>(bases.front());
+    entered.region.begin = begins - bases.front();
+    entered.region.end = ends - bases.front();
+    enter_access(entered, finder);
+}
+
+// Memory that the caller has just got: whatever is known of its bytes concerns others that have been given back.
+void Runtime::Impl::enter_fresh(TensorArg& tensor) {
+    const std::uint64_t base = address_of(tensor.base);
+    tensor.region = {0, tensor.bytes, nullptr};
+    buffers_.renew(base, base + tensor.bytes, [this](std::uint64_t old) { map_.forget(old); });
+    std::erase_if(lost_, [base, &tensor](const LostRegion& lost) {
+        return lost.base + lost.region.begin < base + tensor.bytes && base < lost.base + lost.region.end;
+    });
+    Track& track = map_.track_of(base);
+    map_.begin_track(track, base, tensor.bytes, head_);
+    track.plain.writer = head_ + 1;
+}
+
 // Allocates the outputs, finds the producers and writes the addresses down, in one pass.
 inline void Runtime::Impl::enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words) {
     auto* block = bytes != 0 ? static_cast<std::byte*>(heap_.take(bytes)) : nullptr;
     const TaskId id = head_;
-    const bool infers = scopes_.empty() || scopes_.back().mode == ScopeMode::automatic;
+    const bool infers = scope_ == nullptr || scope_->mode == ScopeMode::automatic;
     const bool troubled = troubled_;
     const std::uint32_t slot = core_.table().slot_of(id);
     Track* const tracks = tracks_.get() + static_cast<std::size_t>(slot) * kInlineTracks;
@@ -252,7 +295,9 @@ inline void Runtime::Impl::enter_tensors(TaskSpec& task, Finder& finder, std::ui
     for (TensorArg& tensor : task.tensors) {
         const Direction direction = tensor.direction;
         if (direction == Direction::out) {
-            if (block) {
+            if (tensor.fresh) [[unlikely]] {
+                enter_fresh(tensor);
+            } else if (block) {
                 tensor.base = block;
                 tensor.region = {0, tensor.bytes, nullptr};
                 tensor.owner = id;
@@ -263,11 +308,16 @@ inline void Runtime::Impl::enter_tensors(TaskSpec& task, Finder& finder, std::ui
             }
         } else if (infers) {
             if (tensor.owner != kNoTask) finder.add(tensor.owner, Edge::Source::owner);
+            if (tensor.made_by != kNoTask) [[unlikely]]
+                finder.add(tensor.made_by, Edge::Source::owner);
             if (direction != Direction::nodep && tensor.region.begin != tensor.region.end) {
                 if (troubled) [[unlikely]]
                     poisoned_ = poisoned_ || meets_lost(tensor);
-                map_.access(track_of(tensor), tensor.region, direction != Direction::in, id,
-                            [&finder](TaskId producer) { finder.add(producer, Edge::Source::data); });
+                if (tensor.owner != kNoTask || tensor.apart) {
+                    enter_access(tensor, finder);
+                } else {
+                    enter_anywhere(tensor, finder);
+                }
             }
         } else if (tensor.owner != kNoTask) {
             // No edges in a manual scope, but the memory is in use until this task is done.
@@ -305,11 +355,15 @@ void Runtime::Impl::spill_producers(std::uint32_t slot, std::uint32_t count) {
 }
 
 // Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes.
-inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions) {
+inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch,
+                                 TaskId expected) {
+    if (closing_) [[unlikely]]
+        return refuse({Code::shut_down, 0, 0, {}});
     bool wrong = false;
     const std::uint64_t largest = heap_.capacity();
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
+            if (tensor.fresh) continue;
             // One byte too many is enough to be refused, and cannot overflow the sum.
             bytes += tensor.bytes <= largest ? heap_.padded(tensor.bytes) : largest + 1;
         } else {
@@ -319,15 +373,17 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
         }
     }
     if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, head_, 0, {}});
-    if (!scopes_.empty() && scopes_.back().mode == ScopeMode::manual) regions = 0;
-    if (!has_rooms(bytes, regions)) {
-        const Code code = make_rooms(bytes, regions);
+    if (scope_ != nullptr && scope_->mode == ScopeMode::manual) regions = 0;
+    while (!has_rooms(bytes, regions)) {
+        const Code code = make_rooms(bytes, regions, watch);
         if (code != Code::ok) return code;
-        wrong = true;  // what was there may have been retired meanwhile: look again
+        wrong = true;  // what was there may have been retired meanwhile, and others may have submitted: look again
     }
+    if (expected != kNoTask && head_ != expected) return Code::unknown_task;
     // From here to the end nothing is retired.
     for (const TaskId dependency : task.dependencies) {
         if (dependency >= head_) return refuse({Code::unknown_task, dependency, 0, {}});
+        if (failures_.forgot(dependency)) return refuse({Code::outcome_forgotten, dependency, 0, {}});
     }
     for (const TensorArg& tensor : task.tensors) {
         if (!wrong) break;
@@ -336,17 +392,17 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
     return Code::ok;
 }
 
-Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
+Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected) {
     std::uint64_t bytes = 0;
     std::uint32_t regions = 0;
-    if (const Code code = admit(task, bytes, regions); code != Code::ok) return code;
+    if (const Code code = admit(task, bytes, regions, watch, expected); code != Code::ok) return code;
     id = head_;
     const std::uint32_t slot = core_.table().slot_of(id);
     Ledger& ledger = ledger_[slot];
     ledger.last_consumer = id;
     ledger.stamp = id;  // a task is no producer of its own
     ledger.name = task.name;
-    ledger.scope = scopes_.empty() ? 0 : scopes_.back().number;
+    ledger.scope = scope_ == nullptr ? 0 : scope_->number;
     ledger.tracks = 0;
     poisoned_ = false;
     troubled_ = trouble_.load(std::memory_order_relaxed) != 0;
@@ -371,8 +427,8 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id) {
     own.body.set(task.body);
     own.user.set(task.user);
     own.kind.set(static_cast<std::uint8_t>(task.kind));
-    const bool pinned = config_.policy == Policy::wired && config_.retain == Retain::scope && !scopes_.empty();
-    if (pinned) scopes_.back().tasks.push_back(id);
+    const bool pinned = config_.policy == Policy::wired && config_.retain == Retain::scope && scope_ != nullptr;
+    if (pinned) scope_->tasks.push_back(id);
     core_.prepare(slot, producers, count, poisoned_, pinned);
     ++head_;
     if (regions != 0 && head_ >= reclaim_at_) {
@@ -388,19 +444,31 @@ void Runtime::Impl::flush() {
     core_.publish(head_);
 }
 
-Status Runtime::Impl::scope_begin(ScopeMode mode) {
-    if (mode == ScopeMode::automatic && !scopes_.empty() && scopes_.back().mode == ScopeMode::manual) {
+Status Runtime::Impl::scope_begin(ScopeMode mode, std::uint32_t* number) {
+    if (mode == ScopeMode::automatic && scope_ != nullptr && scope_->mode == ScopeMode::manual) {
         return {Code::scope_mismatch, head_, 0, "an automatic scope cannot begin inside a manual one"};
     }
-    scopes_.push_back({head_, ++scope_numbers_, mode, {}});
+    scopes_.push_back({head_, ++scope_numbers_, mode, std::this_thread::get_id(), {}});
+    scope_ = &scopes_.back();
+    if (number) *number = scope_->number;
     return {};
 }
 
-Status Runtime::Impl::scope_end() {
-    if (scopes_.empty()) return {Code::scope_mismatch, head_, 0, "no scope is open"};
-    for (const std::uint64_t task : scopes_.back().tasks) core_.unpin(core_.table().slot_of(task));
-    scopes_.pop_back();
+Status Runtime::Impl::scope_end(std::uint32_t number) {
+    const std::uint32_t wanted = number != 0 ? number : scope_ != nullptr ? scope_->number : 0;
+    const auto place =
+        std::find_if(scopes_.begin(), scopes_.end(), [wanted](const Scope& scope) { return scope.number == wanted; });
+    if (place == scopes_.end()) return {Code::scope_mismatch, head_, 0, "no scope is open"};
+    for (const std::uint64_t task : place->tasks) core_.unpin(core_.table().slot_of(task));
+    scopes_.erase(place);
+    find_scope();
     return {};
+}
+
+std::size_t Runtime::Impl::scope_depth() const {
+    const std::thread::id caller = std::this_thread::get_id();
+    const auto own = [caller](const Scope& scope) { return scope.thread == caller; };
+    return static_cast<std::size_t>(std::count_if(scopes_.begin(), scopes_.end(), own));
 }
 
 }  // namespace whet::graph

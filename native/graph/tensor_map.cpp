@@ -6,8 +6,8 @@ namespace {
 
 constexpr std::uint64_t kFirstTracks = 1024;
 
-unsigned level_of(std::uint64_t begin, std::uint64_t end, unsigned lowest) {
-    return std::clamp(static_cast<unsigned>(std::bit_width(end - begin - 1)), lowest, lowest + 31);
+unsigned level_of(std::uint64_t begin, std::uint64_t end, unsigned lowest, unsigned highest) {
+    return std::clamp(static_cast<unsigned>(std::bit_width(end - begin - 1)), lowest, highest);
 }
 
 }  // namespace
@@ -94,7 +94,7 @@ void TensorMap::meet(Entry& entry, const Search& search) {
     const Overlap meeting = overlap(search.region, region_of(entry));
     if (meeting == Overlap::none) return;
     found_.push_back(entry.task);
-    if (search.writes && meeting == Overlap::covered) entry.dead = true;
+    if (search.writes && search.enters && meeting == Overlap::covered) entry.dead = true;
 }
 
 // False if there are more than `most` to look at. A write that covers the region ends the search: its task waits for
@@ -129,7 +129,7 @@ void TensorMap::walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chu
         const unsigned which = *link & 1;
         if (!alive(position)) return;
         Entry& entry = at(position);
-        const bool same = entry.base == base && entry.level == level && (entry.begin >> level) + which == chunk;
+        const bool same = entry.base == base && entry.level == level && chunk_of(entry.begin, level) + which == chunk;
         if (same && !entry.dead && entry.task >= search.floor && (search.writes || entry.writes)) meet(entry, search);
         if (entry.dead) {
             *link = entry.next_of_chunk[which];
@@ -140,9 +140,9 @@ void TensorMap::walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chu
 }
 
 // Fills found_ with what the access conflicts with.
-void TensorMap::search(Track& track, const Region& region, bool writes) {
+void TensorMap::search(Track& track, const Region& region, bool writes, bool enters) {
     found_.clear();
-    Search own{region, writes, floor_};
+    Search own{region, writes, enters, floor_};
     // A buffer that has an index is looked at just far enough to meet the last access again.
     const std::uint32_t most = track.split.count < kWalkMost ? kWalkMost : 1;
     if (walk(track.split.writes, track.base, own, most) && (!writes || walk(track.reads, track.base, own, most)))
@@ -155,7 +155,7 @@ void TensorMap::search(Track& track, const Region& region, bool writes) {
     std::uint64_t probes = 0;
     for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
         const unsigned level = level_of_bit(rest);
-        probes += ((region.end - 1) >> level) - (region.begin >> level) + 2;
+        probes += chunk_of(region.end - 1, level) - chunk_of(region.begin, level) + 2;
     }
     if (probes > std::min(track.split.count, used())) {
         // More chunks than entries: look at all of these.
@@ -165,9 +165,9 @@ void TensorMap::search(Track& track, const Region& region, bool writes) {
     }
     for (std::uint32_t rest = levels; rest != 0; rest &= rest - 1) {
         const unsigned level = level_of_bit(rest);
-        const std::uint64_t last = (region.end - 1) >> level;
+        const std::uint64_t last = chunk_of(region.end - 1, level);
         // An entry is listed under the chunk it begins in and the next one, so the chunk before is not needed.
-        for (std::uint64_t chunk = region.begin >> level; chunk <= last; ++chunk) {
+        for (std::uint64_t chunk = chunk_of(region.begin, level); chunk <= last; ++chunk) {
             walk_chunk(track.base, level, chunk, own);
         }
     }
@@ -196,14 +196,14 @@ void TensorMap::index(Track& track) {
 // again.
 void TensorMap::index_entry(Track& track, std::uint32_t position) {
     Entry& own = at(position);
-    const unsigned level = level_of(own.begin, own.end, kLowestLevel);
+    const unsigned level = level_of(own.begin, own.end, kLowestLevel, kHighestLevel);
     own.level = static_cast<std::uint8_t>(level);
     own.indexed = true;
     (own.writes ? track.split.write_levels : track.split.read_levels) |= 1U << (level - kLowestLevel);
     ++track.split.count;
     ++indexed_;
-    const std::uint64_t chunk = own.begin >> level;
-    const bool straddles = (own.end - 1) >> level != chunk;
+    const std::uint64_t chunk = chunk_of(own.begin, level);
+    const bool straddles = chunk_of(own.end - 1, level) != chunk;
     for (unsigned which = 0; which <= static_cast<unsigned>(straddles); ++which) {
         std::uint64_t* link = &chunk_head(own.base, level, chunk + which);
         const auto position_in = [](std::uint64_t other) { return static_cast<std::uint32_t>(other >> 1); };

@@ -93,6 +93,12 @@ class TensorMap {
         }
         return make_track(base);
     }
+    // Whether anything is recorded about a buffer.
+    bool live(std::uint64_t base) const { return find(base) != nullptr; }
+    // Fresh memory at this address: what was recorded concerned memory that has been given back.
+    void forget(std::uint64_t base) {
+        if (Track* const track = find(base)) begin_track(*track, base, 0, 0);
+    }
     void prefetch(std::uint64_t base) const { __builtin_prefetch(&table_[home(base) & table_mask_], 1); }
     void begin_track(Track& track, std::uint64_t base, std::uint64_t bytes, std::uint64_t task) const {
         track.base = base;
@@ -148,11 +154,33 @@ class TensorMap {
         plain.writer = task + 1;
     }
 
+    // The same without entering it, for a buffer that the bytes of the access are also known under: what is recorded
+    // there stays, and a strided region counts as its interval. `begin` and `end` are relative to that buffer.
+    template <class Found>
+    void look(std::uint64_t base, std::uint64_t begin, std::uint64_t end, bool writes, Found&& found) {
+        Track* const track = find(base);
+        if (!track) return;
+        if (track->state == Track::State::split) {
+            search(*track, {begin, end, nullptr}, writes, false);
+            for (const std::uint64_t producer : found_) found(producer);
+            return;
+        }
+        const Track::Plain& plain = track->plain;
+        if (begin >= plain.end || plain.begin >= end) return;
+        if (plain.writer > floor_) found(plain.writer - 1);
+        if (!writes) return;
+        for (std::uint8_t reader = 0; reader < track->reader_count; ++reader) {
+            if (plain.readers[reader] > floor_) found(plain.readers[reader] - 1);
+        }
+        each_live(track->reads, base, [&found](const Entry& entry) { found(entry.task); });
+    }
+
   private:
     static constexpr std::uint64_t kNoChunk = ~std::uint64_t{0};
     static constexpr std::uint64_t kProbes = 16;
     static constexpr std::uint32_t kWalkMost = 12;  // entries looked at before an index pays
     static constexpr unsigned kLowestLevel = 6;
+    static constexpr unsigned kHighestLevel = kLowestLevel + 31;  // one bit per level in a track
 
     struct alignas(64) Entry {
         std::uint64_t base;
@@ -217,13 +245,27 @@ class TensorMap {
     struct Search {
         const Region& region;
         bool writes;
+        bool enters;  // the access will be entered here, so what it covers need not be found again
         std::uint64_t floor;
     };
+
+    // Regions of the highest level may be of any size, so they share one list.
+    static std::uint64_t chunk_of(std::uint64_t position, unsigned level) {
+        return level == kHighestLevel ? 0 : position >> level;
+    }
+    Track* find(std::uint64_t base) const {
+        for (std::uint64_t place = home(base), probe = 0; probe < kProbes; ++probe) {
+            Track& track = table_[(place + probe) & table_mask_];
+            if (track.state == Track::State::unused) return nullptr;
+            if (track.base == base) return track.newest >= floor_ ? &track : nullptr;
+        }
+        return nullptr;
+    }
 
     Track& make_track(std::uint64_t base);
     void grow_table();
     void settle(Track& track, const Region& region);
-    void search(Track& track, const Region& region, bool writes);
+    void search(Track& track, const Region& region, bool writes, bool enters = true);
     bool walk(std::uint32_t& chain, std::uint64_t base, Search& search, std::uint32_t most);
     void walk_chunk(std::uint64_t base, unsigned level, std::uint64_t chunk, const Search& search);
     void meet(Entry& entry, const Search& search);

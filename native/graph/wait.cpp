@@ -3,6 +3,7 @@
 #include <chrono>
 
 #include "graph/runtime_impl.hpp"
+#include "graph/vigil.hpp"
 
 namespace whet::graph {
 
@@ -23,84 +24,74 @@ void Runtime::Impl::pause_submitter(Patience& patience) {
 }
 
 template <class Done>
-Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, unsigned at_once, Done&& done_now) {
+Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, Watch watch, Done&& done_now) {
     flush();
-    const bool help = config_.submitter_helps;
-    Patience patience(may_spin_);
-    workers_[0]->trace.begin();
-    const std::uint64_t begun = now_ns();
-    Status status;
+    Vigil vigil(*this, watch, timeout_ns, config_.submitter_helps);
     while (!done_now()) {
-        if (help && step(0, at_once)) {
-            workers_[0]->trace.mark(Phase::completion);
-            patience.reset();
-            if (timeout_ns == 0 || now_ns() - begun < timeout_ns) continue;
-        }
-        pause_submitter(patience);
-        workers_[0]->trace.mark(Phase::idle);
-        if (is_stalled()) {
-            status = stalled();
-            break;
-        }
-        if (timeout_ns != 0 && now_ns() - begun >= timeout_ns) {
-            status = {Code::timed_out, 0, 0, {}};
-            break;
-        }
+        if (shut_down_) return {Code::shut_down, 0, 0, {}};
+        Status status = vigil.pass();
+        if (!status.ok() && !(status.code == Code::timed_out && done_now())) return status;
     }
-    core_.step_aside(0);
-    return status;
+    if (attention_.load(std::memory_order_relaxed) && attention_.exchange(false, std::memory_order_acquire)) {
+        return {Code::interrupted, 0, 0, {}};
+    }
+    return {};
 }
 
-Status Runtime::Impl::wait_all(std::uint64_t timeout_ns) {
-    const auto all_done = [this] {
+Status Runtime::Impl::settle(std::uint64_t timeout_ns, Watch watch) {
+    return wait_until(timeout_ns, watch, [this] {
         watermark_ = core_.watermark(watermark_, published_);
         return watermark_ == head_;
-    };
-    Status status = wait_until(timeout_ns, timeout_ns == 0 ? steps_at_once_ : 1, all_done);
+    });
+}
+
+Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch) {
+    Status status = settle(timeout_ns, watch);
     reclaim();
     if (!status.ok()) return status;
-    await_references();
+    await_references(watch);
     return collect_error();
 }
 
 // Under `wired` a worker drops its references after it has set the completion byte, so the last of them may still be
 // on their way when every byte is set. Waits until only tasks of open scopes are held.
-void Runtime::Impl::await_references() {
+void Runtime::Impl::await_references(Watch watch) {
     if (config_.policy != Policy::wired) return;
-    Patience patience(may_spin_);
-    for (const std::uint64_t begun = now_ns(); now_ns() - begun < config_.stall_ns; reclaim()) {
-        if (tail_ == head_ || pinned_for_ever(tail_)) return;
-        pause_submitter(patience);
+    Vigil vigil(*this, watch, config_.stall_ns, false);
+    for (reclaim(); tail_ != head_ && tail_ < floor(); reclaim()) {
+        if (!vigil.pass().ok()) return;
     }
 }
 
-// Everything is done, so nobody else touches the error state.
+// Every task is done, and with the lock held none can come.
 Status Runtime::Impl::collect_error() {
     Status error;
-    if (trouble_.load(std::memory_order_relaxed) != 0) {
+    if (trouble_.load(std::memory_order_relaxed) != 0 && watermark_ == head_) {
         const std::lock_guard<std::mutex> guard(error_lock_);
         error = std::exchange(first_error_, Status{});
         if (error.ok()) error.code = Code::cancelled;
         trouble_.store(0, std::memory_order_relaxed);
-        failed_.clear();
         lost_.clear();
     }
-    cancel_.store(false, std::memory_order_relaxed);
+    if (watermark_ == head_) cancel_below_.store(0, std::memory_order_relaxed);
     return error;
 }
 
-Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns) {
+Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
     if (task >= head_) return {Code::unknown_task, task, 0, {}};
-    Status status = wait_until(timeout_ns, 1, [this, task] { return done(task); });
-    if (status.ok() && failed(task)) {
-        const std::lock_guard<std::mutex> guard(error_lock_);
-        status = first_error_;
-        if (status.ok()) status.code = Code::cancelled;
-    }
+    if (failures_.forgot(task)) return {Code::outcome_forgotten, task, 0, {}};
+    Status status = wait_until(timeout_ns, watch, [this, task] { return done(task); });
+    Failure failure;
+    if (status.ok() && failures_.find(task, failure)) status = status_of(task, failure);
     return status;
 }
 
-void Runtime::Impl::cancel() { cancel_.store(true, std::memory_order_relaxed); }
+void Runtime::Impl::cancel() {
+    const std::uint64_t below = core_.stream().submitted();
+    std::uint64_t seen = cancel_below_.load(std::memory_order_relaxed);
+    while (seen < below && !cancel_below_.compare_exchange_weak(seen, below, std::memory_order_relaxed)) {
+    }
+}
 
 // Whether for stall_ns no task has run, none was done and none came. What was seen last outlives the call, so that a
 // wait made of many short ones notices a stall as well.
@@ -120,7 +111,7 @@ Status Runtime::Impl::stalled() {
     Status status{Code::stalled, watermark_, 0, occupancy(Code::stalled, 0)};
     for (const Waiting& waiting : watchdog(4)) {
         status.detail += "; task " + std::to_string(waiting.task);
-        if (waiting.name != 0) status.detail += " (" + names_[waiting.name] + ")";
+        status.detail += name_text(waiting.name);
         status.detail += waiting.running ? " runs" : " waits for";
         for (const TaskId producer : waiting.unmet) status.detail.append(" ").append(std::to_string(producer));
     }
@@ -159,37 +150,58 @@ std::vector<Waiting> Runtime::Impl::watchdog(std::size_t most) {
     return found;
 }
 
-Status Runtime::Impl::shutdown(std::uint64_t timeout_ns) {
-    if (shut_down_) return {};
-    cancel_.store(true, std::memory_order_relaxed);
-    flush();
-    // What has not begun is cancelled here, so that on_cancelled is called for every task that does not run.
+// Until no worker thread is left. False at the end of the time, or with a status after an interrupt.
+bool Runtime::Impl::await_threads(std::uint64_t until_ns, Watch watch, Status& status) {
+    constexpr std::chrono::milliseconds kLook{20};
+    std::unique_lock<std::mutex> guard(threads_lock_);
+    while (!thread_ended_.wait_for(guard, kLook, [this] { return live_threads_ == 0; })) {
+        if (until_ns != 0 && now_ns() >= until_ns) return false;
+        if (watch.interrupted == nullptr) continue;
+        guard.unlock();
+        if (watch.interrupted(watch.context)) {
+            status.code = Code::interrupted;
+            return false;
+        }
+        guard.lock();
+    }
+    return true;
+}
+
+// Several threads may do this at once, and others may wait: one of them is worker 0, all see the same end.
+Status Runtime::Impl::shutdown(std::uint64_t timeout_ns, Watch watch) {
+    constexpr std::uint64_t kGraceNs = 10'000'000;  // for the threads to end, when the tasks took all the time
     const std::uint64_t begun = now_ns();
-    const auto left = [&] { return timeout_ns == 0 || now_ns() - begun < timeout_ns; };
-    Patience patience(may_spin_);
-    while ((watermark_ = core_.watermark(watermark_, published_)) != head_ && left()) {
-        if (step(0)) {
-            patience.reset();
-        } else {
-            pause_submitter(patience);
+    Status status;
+    bool all_done = false;
+    {
+        const Hold hold(*this);
+        if (shut_down_) return {};
+        closing_ = true;
+        flush();
+        cancel();
+        // What has not begun is cancelled here, so that on_cancelled is called for every task that does not run.
+        Vigil vigil(*this, watch, timeout_ns, true);
+        for (;;) {
+            watermark_ = core_.watermark(watermark_, published_);
+            all_done = watermark_ == head_;
+            if (all_done || shut_down_) break;
+            status = vigil.pass();
+            // An interrupt of a body is what has just been asked for.
+            if (status.code == Code::timed_out) break;
+            if (status.code == Code::interrupted && watch.interrupted != nullptr) return status;
         }
     }
-    shut_down_ = true;
+    status = {};
     stop_.store(true, std::memory_order_seq_cst);
     core_.sleeping().announce_all();
-    std::unique_lock<std::mutex> guard(threads_lock_);
-    const auto gone = [this] { return live_threads_ == 0; };
-    bool all_gone = true;
-    if (timeout_ns == 0) {
-        thread_ended_.wait(guard, gone);
-    } else {
-        const std::uint64_t spent = now_ns() - begun;
-        const std::uint64_t rest = std::max<std::uint64_t>(timeout_ns > spent ? timeout_ns - spent : 0, 10'000'000);
-        all_gone = thread_ended_.wait_for(guard, std::chrono::nanoseconds(rest), gone);
+    const std::uint64_t until = timeout_ns == 0 ? 0 : std::max(begun + timeout_ns, now_ns() + kGraceNs);
+    const bool all_gone = await_threads(until, watch, status);
+    if (!status.ok()) return status;
+    std::vector<std::thread> threads;
+    {
+        const std::lock_guard<std::mutex> guard(threads_lock_);
+        threads.swap(threads_);
     }
-    std::vector<std::thread> threads = std::move(threads_);
-    threads_.clear();
-    guard.unlock();
     for (std::thread& thread : threads) {
         if (all_gone) {
             thread.join();
@@ -197,8 +209,10 @@ Status Runtime::Impl::shutdown(std::uint64_t timeout_ns) {
             thread.detach();
         }
     }
-    if (!all_gone) return {Code::timed_out, 0, 0, "a body did not return; its thread is left behind"};
-    for (; tail_ < head_; ++tail_) retire(tail_);
+    const Hold hold(*this);
+    const bool first = !std::exchange(shut_down_, true);
+    if (!all_gone || !all_done) return {Code::timed_out, 0, 0, "a body did not return; its thread is left behind"};
+    for (; first && tail_ < head_; ++tail_) retire(tail_);
     return {};
 }
 

@@ -10,17 +10,28 @@ namespace whet::graph {
 
 namespace {
 
-// The runtime whose body this thread is running, if any. Submitting to it from there would wait for oneself.
-thread_local const void* inside __attribute__((tls_model("initial-exec"))) = nullptr;
+// The runtimes whose bodies this thread is in, innermost first: a body may use another runtime and run its bodies while
+// it waits. Submitting to one of them from there would wait for oneself.
+struct Inside {
+    const void* runtime;
+    const Inside* outer;
+};
+thread_local const Inside* inside __attribute__((tls_model("initial-exec"))) = nullptr;
 
 constexpr std::uint64_t kPollNs = 100'000;
 
 }  // namespace
 
 Code Runtime::Impl::check_caller() const {
-    if (born_ != fork_generation()) return Code::forked;
-    if (inside == this) return Code::nested_submit;
-    return shut_down_ ? Code::shut_down : Code::ok;
+    if (is_forked()) return Code::forked;
+    return is_inside() ? Code::nested_submit : Code::ok;
+}
+
+bool Runtime::Impl::is_inside() const {
+    for (const Inside* at = inside; at != nullptr; at = at->outer) {
+        if (at->runtime == this) return true;
+    }
+    return false;
 }
 
 // The task that a slot holds, given that the slot is in use: the only number below `head` within one window.
@@ -28,19 +39,42 @@ TaskId Runtime::Impl::task_in(std::uint32_t slot, std::uint64_t head) const {
     return head - 1 - ((head - 1 - slot) & (config_.window - 1));
 }
 
+std::string Runtime::Impl::name_text(std::uint32_t name) const {
+    if (name == 0) return {};
+    const std::lock_guard<std::mutex> guard(names_lock_);
+    return " (" + names_[name] + ")";
+}
+
+Status Runtime::Impl::status_of(TaskId task, const Failure& failure) const {
+    const Code code = failure.cancelled ? Code::cancelled : Code::task_failed;
+    Status status{code, task, failure.result, "task " + std::to_string(task) + name_text(failure.name)};
+    if (failure.cancelled) {
+        status.detail += " was not begun: a task it depends on failed, or it was cancelled";
+    } else {
+        status.detail +=
+            failure.message.empty() ? " returned " + std::to_string(failure.result) : ": " + failure.message;
+    }
+    return status;
+}
+
+// Comes before the byte that says failed.
 void Runtime::Impl::fail(std::uint32_t slot, int result, std::string message) {
     failed_count_.fetch_add(1, std::memory_order_relaxed);
     trouble_.fetch_add(1, std::memory_order_relaxed);
-    const std::lock_guard<std::mutex> guard(error_lock_);
-    if (!first_error_.ok()) return;
     const TaskId task = task_in(slot, core_.stream().submitted());
-    first_error_ = {Code::task_failed, task, result, "task " + std::to_string(task)};
-    const std::uint32_t name = ledger_[slot].name;
+    Failure failure{result, ledger_[slot].name, false, std::move(message)};
     {
-        const std::lock_guard<std::mutex> names(names_lock_);
-        if (name != 0) first_error_.detail += " (" + names_[name] + ")";
+        const std::lock_guard<std::mutex> guard(error_lock_);
+        // An interrupt is told by itself, see interrupt().
+        if (first_error_.ok() && result != kInterruptedBody) first_error_ = status_of(task, failure);
     }
-    first_error_.detail += message.empty() ? " returned " + std::to_string(result) : ": " + message;
+    failures_.add(task, std::move(failure));
+}
+
+// A body was interrupted: what has not begun is dropped, and whoever waits, now or next, is told.
+void Runtime::Impl::interrupt() {
+    cancel();
+    attention_.store(true, std::memory_order_release);
 }
 
 inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
@@ -67,21 +101,24 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
         message = "an exception that is no std::exception";
     }
     fail(slot, result, std::move(message));
+    if (result == kInterruptedBody) interrupt();
     return Progress::failed;
 }
 
 inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     Worker& self = *workers_[worker];
-    bool skip = own.poisoned.get() != 0 || cancel_.load(std::memory_order_relaxed);
-    if (config_.policy == Policy::wired && trouble_.load(std::memory_order_relaxed) != 0) {
-        skip = skip || core_.producers_failed(slot);
+    bool skip = own.poisoned.get() != 0;
+    if (const std::uint64_t below = cancel_below_.load(std::memory_order_relaxed); below != 0) [[unlikely]] {
+        skip = skip || task_in(slot, core_.stream().submitted()) < below;
     }
+    if (config_.policy == Policy::wired && failures_.end() != 0) skip = skip || core_.producers_failed(slot);
     self.trace.mark(Phase::dispatch);
     Progress result = Progress::done;
     if (skip) {
         cancelled_count_.fetch_add(1, std::memory_order_relaxed);
         trouble_.fetch_add(1, std::memory_order_relaxed);
+        failures_.add(task_in(slot, core_.stream().submitted()), {0, ledger_[slot].name, true, {}});
         if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
@@ -101,10 +138,16 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
 }
 
 bool Runtime::Impl::step(unsigned worker, unsigned most) {
-    const void* const outer = std::exchange(inside, this);
-    const bool worked = core_.step(worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); });
-    inside = outer;
-    return worked;
+    const Inside here{this, inside};
+    // A body that ends its thread takes the way back through here.
+    struct Leave {
+        const Inside* outer;
+        ~Leave() { inside = outer; }
+    } const leave{inside};
+    inside = &here;
+    return core_.step(
+        worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); },
+        [this] { return attention_.load(std::memory_order_relaxed); });
 }
 
 void Runtime::Impl::serve(unsigned worker) {

@@ -15,6 +15,7 @@ from whet.graph.errors import (
     GraphStalled,
     GraphTimeout,
     KernelNotFound,
+    OutcomeForgotten,
     OutputRetired,
     TaskFailed,
 )
@@ -42,6 +43,7 @@ __all__ = [
     "NoDep",
     "Out",
     "OutExisting",
+    "OutcomeForgotten",
     "OutputRetired",
     "Replay",
     "Runtime",

@@ -8,10 +8,13 @@ from typing import Any, Literal
 import numpy as np
 import numpy.typing as npt
 
+from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, resolve
+from whet.graph.built import flat
 from whet.graph.errors import BadInput
 from whet.graph.runtime import Runtime
-from whet.graph.workloads.workload import EXTERNAL, Ints, Workload
+from whet.graph.status import translated
+from whet.graph.workloads.workload import ACCESS, EXTERNAL, Ints, Workload
 
 Dependencies = Literal["inferred", "given", "both"]
 # Addresses for buffers that no body touches: far from anything mapped, apart from each other.
@@ -45,31 +48,27 @@ class Batch:
             raise BadInput("a batch runs native bodies only", cure="submit Python bodies one by one")
         self._table = table
         self._buffers = dict(buffers or {})
-        padded = -(-work.buffer_bytes // 64) * 64
+        padded = -(-np.maximum(flat(work.buffer_bytes, np.int64, "buffer_bytes"), 0) // 64) * 64
         self.buffer_base = (NOWHERE + np.concatenate([[0], np.cumsum(padded[:-1])])).astype(np.uint64)
         for number, array in self._buffers.items():
             self._place(number, array)
-        self._values, self._starts = scalars if scalars is not None else (np.zeros(0, np.uint64), np.zeros(0, np.int64))
-        if scalars is not None and (len(self._starts) != work.tasks + 1 or self._starts[-1] != len(self._values)):
-            raise BadInput("scalars do not fit the tasks", cure="(values, start) with one offset per task plus one")
-        self._arrays = {
-            "kind": work.kind.astype(np.uint16),
-            "accesses": work.accesses.view(np.int64).reshape(-1, 7),
-            "access_start": work.access_start(),
-            "buffer_bytes": work.buffer_bytes,
-            "buffer_creator": work.buffer_creator,
-            "dependency_start": work.dep_start,
-            "dependencies": work.dep_task,
-            "scope_open": work.scope_open,
-            "scope_close": work.scope_close,
-            "scalars": np.ascontiguousarray(self._values, np.uint64),
-            "scalar_start": np.ascontiguousarray(self._starts, np.int64),
-        }
-        self._flags = {
-            "manual": bool(work.manual),
-            "with_tensors": dependencies != "given",
-            "with_dependencies": dependencies != "inferred",
-        }
+        self._arrays = {**_checked(work), **_scalars(scalars)}
+        self.scalars = self._arrays["scalars"], self._arrays["scalar_start"]
+        self._arrays["buffer_given"] = np.zeros(len(self.buffer_base), np.uint8)
+        self._arrays["buffer_given"][list(self._buffers)] = 1
+        for array in self._arrays.values():
+            array.flags.writeable = False
+        with translated([]):
+            self._native = _native.Batch(
+                {
+                    **self._arrays,
+                    "buffer_base": self.buffer_base,
+                    "kinds": len(table),
+                    "manual": bool(work.manual),
+                    "with_tensors": dependencies != "given",
+                    "with_dependencies": dependencies != "inferred",
+                }
+            )
 
     def _place(self, number: int, array: npt.NDArray[Any]) -> None:
         if not 0 <= number < len(self.buffer_base) or self.work.buffer_creator[number] != EXTERNAL:
@@ -81,11 +80,42 @@ class Batch:
         self.buffer_base[number] = array.ctypes.data
 
     def submit(self, runtime: Runtime) -> int:
-        """Submits every task in order and returns the id of the first; ids are consecutive."""
+        """Submits every task in order and returns the id of the first.
+
+        Ids are consecutive unless another thread submits to the runtime meanwhile.
+        """
         rows = []
         for name, body in zip(self.work.kinds, self._table, strict=True):
             address, user, built_in = (
                 (body.address, body.user, body.built_in) if isinstance(body, NativeBody) else (0, 0, False)
             )
             rows.append((address, user, built_in, name))
-        return runtime.submit_arrays(rows, {**self._arrays, **self._flags, "buffer_base": self.buffer_base}, keep=self)
+        return runtime.submit_batch(self._native, rows, keep=self)
+
+
+def _checked(work: Workload) -> dict[str, Any]:
+    """Copies of a workload's arrays with the types that the core takes. What the numbers say is checked there."""
+    accesses = np.array(work.accesses)
+    if accesses.dtype != ACCESS or accesses.ndim != 1:
+        raise BadInput(f"accesses have type {accesses.dtype}", cure="rows of workloads.ACCESS")
+    numbers = accesses["task"]
+    if len(numbers) and (numbers.min() < 0 or numbers.max() >= work.tasks or (np.diff(numbers) < 0).any()):
+        raise BadInput("accesses are not in the order of the tasks they belong to", cure="workloads.in_task_order")
+    names = {"dependency_start": work.dep_start, "dependencies": work.dep_task}
+    names |= {"buffer_bytes": work.buffer_bytes, "buffer_creator": work.buffer_creator}
+    arrays = {name: flat(array, np.int64, name).copy() for name, array in names.items()}
+    arrays["kind"] = flat(np.asarray(work.kind), np.uint16, "kind").copy()
+    for name, array in (("scope_open", work.scope_open), ("scope_close", work.scope_close)):
+        arrays[name] = flat(array, np.int8, name).copy()
+    counts = np.bincount(numbers, minlength=len(arrays["kind"]))
+    arrays["access_start"] = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+    arrays["accesses"] = accesses.view(np.int64).reshape(-1, 7)
+    return arrays
+
+
+def _scalars(scalars: tuple[npt.NDArray[np.uint64], Ints] | None) -> dict[str, Any]:
+    values, starts = scalars if scalars is not None else (np.zeros(0, np.uint64), np.zeros(0, np.int64))
+    return {
+        "scalars": np.array(values, np.uint64, ndmin=1),
+        "scalar_start": flat(starts, np.int64, "the offsets of the scalars").copy(),
+    }

@@ -17,6 +17,7 @@ __all__ = [
     "GraphStalled",
     "GraphTimeout",
     "KernelNotFound",
+    "OutcomeForgotten",
     "OutputRetired",
     "TaskFailed",
 ]
@@ -62,7 +63,11 @@ class GraphForked(GraphError):
 
 
 class OutputRetired(GraphError):
-    """An output was used after its memory had been given back."""
+    """An output of a batch was used after its memory had been given back."""
+
+
+class OutcomeForgotten(GraphError):
+    """What became of a task is no longer known: more than a million tasks have failed since."""
 
 
 class GraphCycle(BadInput):

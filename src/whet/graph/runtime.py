@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import atexit
 import itertools
-import threading
-import time
 import weakref
-from collections import deque
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
-import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, name_of, resolve, scalar_word
@@ -22,7 +18,7 @@ from whet.graph.built import check_workers
 from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
 from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
 from whet.graph.options import number_in, one_of, seconds
-from whet.graph.status import raise_for
+from whet.graph.status import raise_for, translated
 from whet.graph.task import Call, Task, running_serial
 from whet.graph.tensors import OutputMemory, Tensor, describe
 
@@ -31,7 +27,6 @@ POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
 WAKE_TARGETS = ("last", "first", "single")
 RETAINS = ("scope", "consumers")
 TRACES = ("off", "phases", "tasks")
-SLICE_NS = 50_000_000  # a wait looks up this often, so that Ctrl-C is seen
 CLOSE_AT_EXIT_S = 5.0
 
 _live: weakref.WeakSet[Runtime] = weakref.WeakSet()
@@ -39,12 +34,13 @@ _serial = itertools.count(1)
 
 
 class Runtime:
-    """A task-graph runtime. Use it as a context manager; one thread at a time submits.
+    """A task-graph runtime. Use it as a context manager. Any thread may call any of its methods at any time.
 
     policy: how readiness is found (`hybrid`, `polling`, `wired`); the results are the same. workers: with the
     submitting thread, one per core when left out. window: tasks in flight, a power of two from 4. heap_bytes: the ring
-    that outputs are allocated from. retain: an output lives to the end of its scope and its last consumer (`scope`), or
-    of its last submitted consumer (`consumers`). submitter_helps: the submitting thread runs tasks while it waits; turn
+    of a batch's outputs, and how many bytes of other outputs may be held at a time. retain: an output of a batch lives
+    to the end of its scope and its last consumer (`scope`), or of its last submitted consumer (`consumers`).
+    submitter_helps: the submitting thread runs tasks while it waits; turn
     it off when a body may block for ever and `wait(timeout_s=...)` must still return.
     """
 
@@ -87,10 +83,8 @@ class Runtime:
         self.window = window
         self._serial = next(_serial)
         self._errors: list[tuple[Call, BaseException]] = []
-        self._kept: deque[tuple[int, Any]] = deque()
         self._names: dict[str, int] = {}
-        self._lock = threading.RLock()
-        with self._translated():
+        with translated(self._errors):
             self._native = _native.Runtime(options)
         self._closed = False
         _live.add(self)
@@ -110,8 +104,12 @@ class Runtime:
         before = [self._id_of(task) for task in _iterable(after)]
         tensors = [a for a in arguments if isinstance(a, Tensor)]
         before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
-        described = [describe(tensor, self._serial) for tensor in tensors]
+        outputs = self._outputs(tensors)
+        fresh = iter(outputs)
+        described = [describe(t, self._serial, next(fresh) if t.array is None else None) for t in tensors]
+        arrays = [np.asarray(output) for output in outputs]
         call: Call | None = None
+        keep: Any = None
         address = user = 0
         built_in = False
         scalars: list[int] = []
@@ -120,33 +118,25 @@ class Runtime:
             if resolved is not None:
                 address, user, built_in = resolved.address, resolved.user, resolved.built_in
                 _check_native(tensors)
+                keep = (resolved, [t.array for t in tensors], arrays)
         else:
             if any(isinstance(argument, np.ndarray) for argument in arguments):
                 raise BadInput("an array argument has no direction", cure="In(array), InOut(array), ...")
-            call = Call(resolved, arguments, self._errors, self._serial)
-        with self._lock, self._translated():
-            try:
-                number, made = self._native.submit(
-                    call, address, user, built_in, self._name(label), described, scalars, before
-                )
-                outputs = self._arrays(number, made, tensors)
-                if call is not None:
-                    call.number, call.outputs = number, outputs
-                else:
-                    self._keep(number, (arguments, resolved))
-            finally:
-                if call is not None:
-                    call.submitted.set()
-        return Task(self, number, label, tuple(outputs), call)
+            call = Call(resolved, arguments, arrays, self._errors, self._serial)
+        with translated(self._errors):
+            number = self._native.submit(
+                call, address, user, built_in, self._name(label), described, scalars, before, keep
+            )
+        for output in outputs:
+            output.owner = number
+        return Task(self, number, label, tuple(arrays), call)
 
-    def submit_arrays(self, rows: list[tuple[int, int, bool, str]], arrays: dict[str, Any], *, keep: Any) -> int:
+    def submit_batch(self, batch: Any, rows: list[tuple[int, int, bool, str]], *, keep: Any) -> int:
         """Submits a checked batch (see whet.graph.batch) and returns the id of its first task."""
         self._usable()
-        with self._lock, self._translated():
+        with translated(self._errors):
             named = [(address, user, built_in, self._name(name)) for address, user, built_in, name in rows]
-            first = int(self._native.submit_batch({**arrays, "bodies": named}))
-            self._keep(int(self._native.next_id) - 1, keep)
-        return first
+            return int(self._native.submit_batch(batch, named, keep))
 
     def alloc(self, *tensors: Tensor, name: str = "alloc") -> Task:
         """Outputs without a body, to be filled by later tasks."""
@@ -160,46 +150,51 @@ class Runtime:
 
     @contextmanager
     def scope(self, *, manual: bool = False) -> Iterator[None]:
-        """Outputs made inside live to its end (`retain="scope"`). A manual scope tracks no tensors: edges are given."""
+        """Outputs of a batch live to its end (`retain="scope"`). A manual scope tracks no tensors: edges are given. It
+        holds for what this thread submits inside."""
         self._usable()
-        with self._lock, self._translated():
-            self._native.scope_begin(bool(manual))
+        with translated(self._errors):
+            number = self._native.scope_begin(bool(manual))
         try:
             yield
         finally:
             if not self._closed:
-                with self._lock, self._translated():
-                    self._native.scope_end()
+                with translated(self._errors):
+                    self._native.scope_end(number)
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when every task is done. Raises the first error since the last wait, with the task's name."""
         self._usable()
         try:
-            self._wait_in_slices(self._native.wait_all, timeout_s)
+            self._wait(self._native.wait_all, timeout_s)
         except GraphTimeout:
             raise
         except BaseException:
             self._errors.clear()
             raise
-        self._kept.clear()
         self._errors.clear()
 
     def wait_for(self, task: Task | int, timeout_s: float | None = None) -> None:
+        """Returns when the task is done. Raises what became of it if that is an error, now and later."""
         self._usable()
         number = self._id_of(task)
-        self._wait_in_slices(lambda limit: self._native.wait(number, limit), timeout_s)
+        call = task._call if isinstance(task, Task) else None
+        self._wait(lambda limit: self._native.wait(number, limit), timeout_s, call)
 
     def done(self, task: Task | int) -> bool:
-        return bool(self._native.done(self._id_of(task)))
+        with translated(self._errors):
+            return bool(self._native.done(self._id_of(task)))
 
     def cancel(self) -> None:
-        """Tasks that have not begun are cancelled; running ones finish. The next `wait` says so."""
-        self._native.cancel()
+        """Tasks that are there and have not begun are cancelled; running ones finish. The next `wait` says so."""
+        with translated(self._errors):
+            self._native.cancel()
 
     def close(self, timeout_s: float | None = None) -> None:
         """Cancels what has not begun, waits for what runs, ends the workers. Again: nothing.
 
-        With a timeout, a body that does not return in time is left behind with its thread and GraphTimeout names it.
+        With a timeout, a body that does not return in time is left behind with its thread and what it uses, and
+        GraphTimeout names it.
         """
         if self._closed:
             return
@@ -210,28 +205,33 @@ class Runtime:
         try:
             self._native.shutdown(limit)
         except _native.StatusError as status:
-            running = ", ".join(str(s) for s in self.watchdog() or stuck if s.running) or "a body"
             if status.args[0] != "timed_out":
                 raise_for(status.args, self._errors)
+            self._end()
+            running = ", ".join(str(s) for s in self.watchdog() or stuck if s.running) or "a body"
             raise GraphTimeout(
                 f"the runtime did not close within {timeout_s} s: {running} did not return",
                 cure="its thread is left behind; end the process, or make the body return",
             ) from None
-        finally:
-            self._closed = True
-            self._kept.clear()
-            _live.discard(self)
+        self._end()
+
+    def _end(self) -> None:
+        self._closed = True
+        _live.discard(self)
 
     def peaks(self) -> dict[str, Peak]:
         """Occupancy of every ring, now and at its highest, with advice on its size."""
-        return peaks_of(self._native.peaks())
+        with translated(self._errors):
+            return peaks_of(self._native.peaks())
 
     def totals(self) -> dict[str, int]:
-        return dict(self._native.totals())
+        with translated(self._errors):
+            return dict(self._native.totals())
 
     def watchdog(self) -> list[Stuck]:
         """Tasks that are not done: those running and for how long, then those waiting and for whom."""
-        return stuck_tasks(self._native.watchdog())
+        with translated(self._errors):
+            return stuck_tasks(self._native.watchdog())
 
     def phases(self) -> list[dict[str, tuple[int, int]]]:
         """Per worker and phase: nanoseconds and times (trace="phases" or "tasks"). Wait first."""
@@ -243,7 +243,8 @@ class Runtime:
 
     def recorded_edges(self) -> list[tuple[int, int, str]]:
         """(producer, consumer, owner | data | given) for every edge (record_edges=True)."""
-        return list(self._native.edges())
+        with translated(self._errors):
+            return list(self._native.edges())
 
     @property
     def workers(self) -> int:
@@ -274,51 +275,35 @@ class Runtime:
         if self._closed:
             raise GraphClosed("the runtime has been closed", cure="make another one")
 
-    @contextmanager
-    def _translated(self) -> Iterator[None]:
+    def _wait(self, wait: Any, timeout_s: float | None, call: Call | None = None) -> None:
+        """One wait of the core, which asks for signals by itself. `call`: the one that is waited for, if any."""
+        limit = 0 if timeout_s is None else max(1, int(seconds("timeout_s", timeout_s) * 1e9))
         try:
-            yield
+            wait(limit)
         except _native.StatusError as status:
-            raise_for(status.args, self._errors)
+            if status.args[0] == "task_failed" and call is not None and call.error is not None:
+                raise_for(status.args, [(call, call.error)])
+            if status.args[0] != "timed_out":
+                raise_for(status.args, self._errors)
+            stuck = "; ".join(str(s) for s in self.watchdog()[:4]) or "nothing is left to wait for"
+            raise GraphTimeout(
+                f"the wait ended after {timeout_s} s: {stuck}", cure="wait longer, or see what it waits for"
+            ) from None
 
-    def _wait_in_slices(self, wait: Any, timeout_s: float | None) -> None:
-        deadline = None if timeout_s is None else time.monotonic_ns() + int(seconds("timeout_s", timeout_s) * 1e9)
-        try:
-            while True:
-                limit = SLICE_NS if deadline is None else max(1, min(SLICE_NS, deadline - time.monotonic_ns()))
-                try:
-                    with self._lock:
-                        wait(limit)
-                    return
-                except _native.StatusError as status:
-                    if status.args[0] != "timed_out":
-                        raise_for(status.args, self._errors)
-                    if deadline is not None and time.monotonic_ns() >= deadline:
-                        stuck = "; ".join(str(s) for s in self.watchdog()[:4]) or "nothing is left to wait for"
-                        raise GraphTimeout(
-                            f"the wait ended after {timeout_s} s: {stuck}", cure="wait longer, or see what it waits for"
-                        ) from None
-        except KeyboardInterrupt:
-            self.cancel()
-            raise
-
-    def _arrays(self, number: int, made: list[int], tensors: list[Tensor]) -> list[npt.NDArray[Any]]:
-        wanted = [t for t in tensors if t.array is None]
-        return [
-            np.asarray(OutputMemory(t, address, runtime=self._serial, owner=number, keep=self._native))
-            for t, address in zip(wanted, made, strict=True)
-        ]
-
-    def _keep(self, number: int, things: Any) -> None:
-        """Memory and code of native tasks stay alive until they are done."""
-        while self._kept and self._native.done(self._kept[0][0]):
-            self._kept.popleft()
-        self._kept.append((number, things))
+    def _outputs(self, tensors: list[Tensor]) -> list[OutputMemory]:
+        """Memory for the outputs. Waits while others hold too much of it."""
+        with translated(self._errors):
+            return [
+                OutputMemory(t, self._native.allocate(t.nbytes), runtime=self._serial)
+                for t in tensors
+                if t.array is None
+            ]
 
     def _name(self, label: str) -> int:
-        if label not in self._names:
-            self._names[label] = self._native.name_task(label)
-        return self._names[label]
+        number = self._names.get(label)
+        if number is None:
+            number = self._names[label] = self._native.name_task(label)
+        return number
 
     def _id_of(self, task: Task | int) -> int:
         if isinstance(task, Task):
@@ -327,7 +312,9 @@ class Runtime:
             return task.id
         if isinstance(task, bool) or not isinstance(task, int) or task < 0:
             raise BadInput(f"{task!r} is not a task", cure="pass what submit returned")
-        if task >= self._native.next_id:
+        with translated(self._errors):
+            unknown = task >= self._native.next_id
+        if unknown:
             raise BadInput(f"task {task} was never submitted", cure="pass what submit returned")
         return task
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, NoReturn
 
+from whet._native import graph as _native
 from whet.graph.errors import (
     BadInput,
     Cancelled,
@@ -13,6 +16,7 @@ from whet.graph.errors import (
     GraphForked,
     GraphStalled,
     GraphTimeout,
+    OutcomeForgotten,
     OutputRetired,
     TaskFailed,
 )
@@ -35,6 +39,7 @@ PLAIN: dict[str, type[GraphError | BadInput | Cancelled]] = {
     "forked": GraphForked,
     "shut_down": GraphClosed,
     "cancelled": Cancelled,
+    "outcome_forgotten": OutcomeForgotten,
 }
 
 
@@ -42,6 +47,8 @@ def raise_for(status: tuple[Any, ...], errors: list[tuple[Any, BaseException]]) 
     """Raises what (name, cause, cure, detail, task, body result) means. `errors` holds what Python bodies raised."""
     name, cause, cure, detail, task, result = status
     text = f"{cause}: {detail}" if detail else cause
+    if name == "interrupted":
+        _raise_interrupt(errors)
     if name == "task_failed":
         _raise_failure(cure, detail, task, result, errors)
     if name in DEADLOCKS:
@@ -50,11 +57,27 @@ def raise_for(status: tuple[Any, ...], errors: list[tuple[Any, BaseException]]) 
     raise PLAIN.get(name, GraphError)(text, cure=cure) from None
 
 
-def _raise_failure(cure: str, detail: str, task: int, result: int, errors: list[tuple[Any, BaseException]]) -> NoReturn:
-    """The first error with its task's name, `from` what the body raised. An interrupt stays an interrupt."""
-    for call, error in errors:
+@contextmanager
+def translated(errors: list[tuple[Any, BaseException]]) -> Iterator[None]:
+    """What the native core raises inside comes out typed."""
+    try:
+        yield
+    except _native.StatusError as status:
+        raise_for(status.args, errors)
+
+
+def _raise_interrupt(errors: list[tuple[Any, BaseException]]) -> NoReturn:
+    """A body was interrupted: the interrupt comes out of the wait as itself, once."""
+    for place, (_, error) in enumerate(list(errors)):
         if isinstance(error, KeyboardInterrupt):
+            del errors[place]
             raise error
+    raise KeyboardInterrupt
+
+
+def _raise_failure(cure: str, detail: str, task: int, result: int, errors: list[tuple[Any, BaseException]]) -> NoReturn:
+    """The task's error with its name, `from` what the body raised."""
+    for call, error in list(errors):
         if call.number != task:
             continue
         how = f"raised {type(error).__name__}: {error}"

@@ -23,7 +23,7 @@ def running_serial() -> int | None:
 
 
 class Task:
-    """A submitted task. `outputs` are the arrays allocated for it, good as long as the lifetime rule says."""
+    """A submitted task. `outputs` are the arrays allocated for it; they live as long as somebody holds them."""
 
     __slots__ = ("_call", "_runtime", "id", "name", "outputs")
 
@@ -39,11 +39,11 @@ class Task:
         return self._runtime.done(self)
 
     def wait(self, timeout_s: float | None = None) -> None:
-        """Returns when the task is done; raises TaskFailed if it failed or was cancelled."""
+        """Returns when the task is done. Raises its own error if it failed, Cancelled if it did not run; every time."""
         self._runtime.wait_for(self, timeout_s)
 
     def result(self, timeout_s: float | None = None) -> Any:
-        """What the Python body returned; None for native bodies."""
+        """What the Python body returned; None for native bodies. Raises as `wait` does."""
         self.wait(timeout_s)
         return self._call.value if self._call is not None else None
 
@@ -54,23 +54,28 @@ class Task:
 class Call:
     """A Python body with its arguments. Called by a worker with the interpreter lock held; never raises."""
 
-    __slots__ = ("arguments", "body", "errors", "number", "outputs", "serial", "submitted", "value")
+    __slots__ = ("arguments", "body", "error", "errors", "number", "outputs", "serial", "value")
 
     def __init__(
-        self, body: Any, arguments: tuple[Any, ...], errors: list[tuple[Call, BaseException]], serial: int
+        self,
+        body: Any,
+        arguments: tuple[Any, ...],
+        outputs: list[npt.NDArray[Any]],
+        errors: list[tuple[Call, BaseException]],
+        serial: int,
     ) -> None:
         self.body = body
-        self.arguments = arguments
+        # Of another task only its call is needed; the task itself would keep its runtime.
+        self.arguments = tuple(Passed(a._call) if isinstance(a, Task) else a for a in arguments)
+        self.outputs = outputs
         self.errors = errors
         self.serial = serial
-        self.number = -1
-        self.outputs: list[npt.NDArray[Any]] = []
+        self.number = -1  # set by the submission
         self.value: Any = None
-        # A worker may be faster than the return of `submit`, which brings the outputs.
-        self.submitted = threading.Event()
+        self.error: BaseException | None = None
 
-    def __call__(self) -> bool:
-        self.submitted.wait()
+    def __call__(self) -> bool | None:
+        """True if the body went well, False if it raised, None if it was interrupted."""
         outer = running_serial()
         _inside.serial = self.serial
         try:
@@ -78,8 +83,9 @@ class Call:
             self.value = self.body(*[for_python(a, fresh) for a in self.arguments])
             return True
         except BaseException as error:
+            self.error = error
             self.errors.append((self, error))
-            return False
+            return None if isinstance(error, KeyboardInterrupt) else False
         finally:
             _inside.serial = outer
             # The arrays of the arguments are no longer needed; the value may outlive them.
@@ -88,10 +94,19 @@ class Call:
             self.outputs = []
 
 
+class Passed:
+    """The result of another task as an argument."""
+
+    __slots__ = ("call",)
+
+    def __init__(self, call: Call | None) -> None:
+        self.call = call
+
+
 def for_python(argument: Any, fresh: Iterator[npt.NDArray[Any]]) -> Any:
     """What a Python body gets: arrays, read-only ones for In; what a task returned; anything else as it is."""
-    if isinstance(argument, Task):
-        return argument._call.value if argument._call is not None else None
+    if isinstance(argument, Passed):
+        return argument.call.value if argument.call is not None else None
     if not isinstance(argument, Tensor):
         return argument
     if argument.array is None:

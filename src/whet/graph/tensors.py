@@ -1,15 +1,16 @@
 """Tensor arguments: a numpy array or view with a direction, or a shape that the runtime allocates.
 
-Nothing is copied. Two arguments conflict when they share bytes of the same buffer; the buffer of a view is the memory
-of the object at the end of its `.base` chain. Memory that is reached through two unrelated objects (two maps of one
-file, say) is not recognised as the same: give such an order with `after=`.
+Nothing is copied. Two arguments conflict when they share bytes, whoever made the arrays: memory is compared by address.
+Where the object at the end of a view's `.base` chain is known to hold its memory, strided views of it are told apart
+exactly. One memory that is mapped at two addresses (two maps of one file, say) is not recognised as the same: give such
+an order with `after=`.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -29,22 +30,28 @@ class Tensor:
     shape: tuple[int, ...] = ()
     dtype: np.dtype[Any] | None = None
 
+    @property
+    def nbytes(self) -> int:
+        """How much there is to allocate."""
+        return math.prod(self.shape) * self.dtype.itemsize if self.dtype is not None else 0
+
 
 class OutputMemory:
-    """Memory that the runtime allocated. Arrays over it keep the heap mapped; its owner decides how long it is good."""
+    """Memory that the runtime allocated, and the task that fills it. It is given back with the last array over it."""
 
-    __slots__ = ("__array_interface__", "_keep", "address", "owner", "runtime")
+    __slots__ = ("__array_interface__", "address", "block", "nbytes", "owner", "runtime")
 
-    def __init__(self, tensor: Tensor, address: int, *, runtime: int, owner: int, keep: Any) -> None:
+    def __init__(self, tensor: Tensor, block: Any, *, runtime: int) -> None:
         assert tensor.dtype is not None
         self.runtime = runtime
-        self.owner = owner
-        self.address = address
-        self._keep = keep
+        self.owner: int | None = None  # set by the submission
+        self.block = block
+        self.address: int = block.address
+        self.nbytes: int = block.bytes
         self.__array_interface__ = {
             "shape": tensor.shape,
             "typestr": tensor.dtype.str,
-            "data": (address, False),
+            "data": (self.address, False),
             "version": 3,
         }
 
@@ -105,47 +112,65 @@ def _writable(array: Array, how: str) -> Array:
     return array
 
 
-def buffer_of(array: Array) -> tuple[int, OutputMemory | None]:
-    """Where the buffer behind an array begins, and whose heap output it is if it is one."""
+class Buffer(NamedTuple):
+    """The memory behind an array: where it begins, how much is known to be there (0: unknown), whose output it is."""
+
+    address: int
+    nbytes: int
+    memory: OutputMemory | None = None
+
+
+def buffer_of(array: Array) -> Buffer:
+    """Follows the chain of bases to what holds the memory. If that is not known, the array itself is all there is."""
+    begin, end = _extent(array)
     at: Any = array
-    root = array
-    while isinstance(at, np.ndarray):
-        root = at
-        at = at.base
-    while isinstance(at, memoryview):
-        at = at.obj
+    while True:
+        held = _holds(at)
+        if held is not None and held.address <= begin and end <= held.address + held.nbytes:
+            return held
+        following = at.obj if isinstance(at, memoryview) else getattr(at, "base", None)
+        if following is None or following is at:
+            return Buffer(begin, 0)
+        at = following
+
+
+def _holds(at: Any) -> Buffer | None:
+    """The buffer that an object at the end of a chain of bases holds; None if the chain goes on or nothing is known."""
     if isinstance(at, OutputMemory):
-        return at.address, at
-    if at is not None:
-        try:
-            return int(np.frombuffer(at, np.uint8).ctypes.data), None
-        except (TypeError, ValueError, BufferError):
-            pass  # not an exporter of bytes: the outermost array is all there is to go by
-    return _lowest_address(root), None
+        return Buffer(at.address, at.nbytes, at)
+    if isinstance(at, np.ndarray):
+        return Buffer(int(at.ctypes.data), at.nbytes) if at.base is None and at.flags.owndata else None
+    if isinstance(at, memoryview):
+        return None
+    try:
+        whole = np.frombuffer(at, np.uint8)
+    except (TypeError, ValueError, BufferError, AttributeError):
+        return None  # not an exporter of bytes
+    return Buffer(int(whole.ctypes.data), whole.nbytes)
 
 
-def _lowest_address(array: Array) -> int:
-    backwards: list[int] = [min(0, (n - 1) * s) for n, s in zip(array.shape, array.strides, strict=True) if n > 0]
+def _extent(array: Array) -> tuple[int, int]:
+    """The lowest address that the array touches, and the end of the highest."""
     address: int = array.ctypes.data
-    return address + sum(backwards)
-
-
-def describe(tensor: Tensor, runtime: int) -> tuple[Any, ...]:
-    """What the native side takes: base, offset, item bytes, shape, strides, direction, owner, bytes to allocate."""
-    if tensor.array is None:
-        assert tensor.dtype is not None
-        return 0, 0, 1, (), (), int(tensor.direction), None, math.prod(tensor.shape) * tensor.dtype.itemsize
-    array = tensor.array
-    base, memory = buffer_of(array)
-    owner = None
-    if memory is not None:
-        if memory.runtime != runtime:
-            raise BadInput("an output of another runtime is passed", cure="copy it, or use one runtime")
-        owner = memory.owner
-    direction = tensor.direction
     if array.size == 0:
-        direction = Direction.NO_DEP
-    offset = int(array.ctypes.data) - base
-    if offset < 0:
-        raise BadInput("the array lies outside the buffer it is a view of", cure="pass the buffer itself")
-    return base, offset, array.itemsize, array.shape, array.strides, int(direction), owner, 0
+        return address, address
+    steps: list[int] = [(n - 1) * s for n, s in zip(array.shape, array.strides, strict=True)]
+    begin = address + sum(step for step in steps if step < 0)
+    return begin, address + sum(step for step in steps if step > 0) + array.itemsize
+
+
+def describe(tensor: Tensor, runtime: int, output: OutputMemory | None) -> tuple[Any, ...]:
+    """What the native side takes: base, offset, item bytes, shape, strides, direction, maker, bytes of the buffer."""
+    if tensor.array is None:
+        assert output is not None
+        return output.address, 0, 1, (), (), int(tensor.direction), None, output.nbytes
+    array = tensor.array
+    held = buffer_of(array)
+    maker = None
+    if held.memory is not None:
+        if held.memory.runtime != runtime:
+            raise BadInput("an output of another runtime is passed", cure="copy it, or use one runtime")
+        maker = held.memory.owner
+    direction = Direction.NO_DEP if array.size == 0 else tensor.direction
+    offset = int(array.ctypes.data) - held.address
+    return held.address, offset, array.itemsize, array.shape, array.strides, int(direction), maker, held.nbytes

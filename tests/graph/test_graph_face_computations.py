@@ -172,7 +172,7 @@ def test_inputs_are_never_written():
         work,
         [None, kernel("scores"), kernel("softmax"), kernel("weighted_values"), kernel("update")],
         buffers=protected,
-        scalars=(done.batch._values, done.batch._starts),
+        scalars=done.batch.scalars,
     )
     with Runtime(workers=2) as rt:
         batch.submit(rt)

@@ -26,7 +26,6 @@ from whet.graph import (
     NoDep,
     Out,
     OutExisting,
-    OutputRetired,
     Runtime,
     TaskFailed,
     kernel,
@@ -185,17 +184,6 @@ def test_outputs_live_to_the_end_of_their_scope(policy):
 
 
 @pytest.mark.parametrize("policy", POLICIES)
-def test_a_reclaimed_output_is_refused(policy):
-    with Runtime(policy=policy, workers=2, window=8, retain="consumers") as rt:
-        old = rt.submit(lambda out: out.fill(7), Out(16))
-        for _ in range(40):
-            rt.submit(lambda out: out.fill(1), Out(16))
-        rt.wait()
-        with pytest.raises(OutputRetired):
-            rt.submit(lambda a: None, In(old))
-
-
-@pytest.mark.parametrize("policy", POLICIES)
 def test_a_scope_that_does_not_fit_is_a_deadlock_with_names_and_cure(policy):
     with Runtime(policy=policy, workers=2, window=8) as rt:
         with pytest.raises(GraphDeadlock, match=r"8 of 8") as caught, rt.scope():
@@ -207,15 +195,6 @@ def test_a_scope_that_does_not_fit_is_a_deadlock_with_names_and_cure(policy):
         with pytest.raises(GraphDeadlock) as caught:
             rt.submit(lambda out: None, Out(2**30))
         assert caught.value.option == "heap_bytes"
-
-
-@pytest.mark.parametrize("policy", POLICIES)
-def test_a_full_heap_in_one_scope_is_a_deadlock(policy):
-    with Runtime(policy=policy, workers=2, heap_bytes=4096) as rt:
-        with pytest.raises(GraphDeadlock, match="heap") as caught, rt.scope():
-            for _ in range(20):
-                rt.submit(lambda out: None, Out(64))
-        assert caught.value.ring == "heap" and "retain=consumers" in str(caught.value)
 
 
 def test_native_bodies_from_ctypes_get_tensors_scalars_and_user(rt):

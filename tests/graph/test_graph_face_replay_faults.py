@@ -10,8 +10,8 @@ import time
 
 import numpy as np
 import pytest
-
 from test_graph_face_faults import PRELUDE, run_script
+
 from whet.errors import BadInput
 from whet.graph import SIGNATURE, Graph, GraphError, GraphTimeout, TaskFailed, kernel
 

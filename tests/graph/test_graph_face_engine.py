@@ -14,7 +14,7 @@ from whet.graph.errors import GraphDeadlock, GraphStalled, TaskFailed
 from whet.graph.status import raise_for
 from whet.protocol import Case, parse_variant
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 VARIANTS = [
     "wired",
     "polling:workers=3",
@@ -73,13 +73,20 @@ def test_every_native_code_is_a_typed_error():
     """Read from the table of the core, so that a new code without an error here is noticed."""
     source = (ROOT / "native" / "graph" / "errors.cpp").read_text()
     table = source[source.index("kTexts") : source.index("};")]
-    codes = [name for name in re.findall(r'\{"(\w+)",', table) if name != "ok"]
+    codes = [name for name in re.findall(r'\{"(\w+)",', table) if name not in ("ok", "interrupted")]
     assert {"window_deadlock", "stalled", "forked", "task_failed"} <= set(codes)
     for code in codes:
         with pytest.raises(WhetError, match="detail") as caught:
             raise_for((code, "cause", "cure", "detail", 3, 1), [])
         assert caught.value.cure == "cure"
         assert type(caught.value).__name__ != "GraphError", f"{code} has no error of its own"
+
+
+def test_an_interrupt_stays_an_interrupt():
+    for errors in ([], [(None, KeyboardInterrupt())]):
+        with pytest.raises(KeyboardInterrupt):
+            raise_for(("interrupted", "cause", "cure", "", 0, 0), errors)
+        assert errors == []
 
 
 def test_codes_become_the_right_errors():

@@ -8,13 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
 from test_graph_face_runtime import check_chrome_trace
+
 from whet.cli.app import invoke
 from whet.errors import BadInput
 from whet.graph import bench, workloads
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 EXPECTED = {
     "graph_first.py": ["row sums [60.0, 220.0, -38.0, -54.0]", "total 188.0", "edges 3"],
     "graph_numba.py": ["sum of squares 21333.500003, numpy says 21333.500003"],
