@@ -270,7 +270,31 @@ void check_files(const Kernel& kernel, const Kernel& other) {
 
 }  // namespace
 
+// The digits of every plan reach from minus to plus the largest number that can be cut into them.
+void check_room_for_digits() {
+    for (unsigned scalar_bits = 0; scalar_bits <= 256; ++scalar_bits) {
+        for (unsigned windows = 0; windows <= max_windows; ++windows) {
+            const Plan plan = make_plan(1000, 1000, scalar_bits, windows);
+            u128 lowest = 0, highest = 0;  // in magnitude
+            unsigned position = 0;
+            for (unsigned w = 0; w < plan.windows; ++w) {
+                CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && plan.position(w) == position);
+                lowest += u128{1} << (position + plan.width[w] - 1);
+                highest += ((u128{1} << (plan.width[w] - 1)) - 1) << position;
+                position += plan.width[w];
+            }
+            CHECK(position == plan.bits && plan.glv == (scalar_bits > 125));
+            const u128 largest = plan.glv ? glv_half_bound : (u128{1} << scalar_bits) - 1;
+            CHECK(lowest >= largest && highest >= largest);
+        }
+    }
+    // The bound itself, on scalars beside the borders of the rounding.
+    const u128 exact = (glv::long_a + glv::small) / 2 + 1;
+    CHECK(exact < glv_half_bound && glv_half_bound < (u128{1} << 126));
+}
+
 int main() {
+    check_room_for_digits();
     for (const Kernel* kernel : all_kernels()) {
         if (!kernel->usable()) continue;
         check_sizes(*kernel);

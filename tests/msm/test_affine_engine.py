@@ -83,8 +83,11 @@ def test_counters_say_what_was_done():
     assert work["entries"] - buckets <= work["additions"] - work["reduction_additions"] <= 1.1 * work["entries"]
     assert 0 < work["reduction_additions"] <= 2.5 * buckets
     assert work["doublings"] == work["cancellations"] == 0
-    same = fast(np.tile(points[:1], (4_096, 1))).answer(scalars).work
-    assert same["doublings"] > 1_000 and same["slow_passes"] > 0
+    engine = fast(np.tile(points[:1], (4_096, 1)))
+    same = engine.answer(scalars).work
+    assert same["doublings"] > 1_000
+    # Only the vectors need a second pass for them.
+    assert (same["slow_passes"] > 0) == (engine.backend == "ifma")
 
 
 def test_short_and_sparse_scalars_do_less():

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "curve/glv.hpp"
 #include "msm/affine/chunk.hpp"
 
 namespace whet::msm {
@@ -12,6 +13,9 @@ namespace whet::msm {
 constexpr unsigned max_windows = 64;
 constexpr unsigned max_width = 16;   // digits are 16 bits
 constexpr unsigned full_bits = 127;  // a GLV half with its sign
+// No half of a split scalar is larger: each is a remainder after two rounded quotients times long_a and small (or
+// long_b, which is less), and a kernel's rounding may be off by 2^-5 beyond the exact 1/2.
+constexpr u128 glv_half_bound = (glv::long_a + glv::small) / 32 * 17 + 17;
 constexpr std::size_t max_points = std::size_t{1} << 22;
 constexpr unsigned windows_at_once = 4;  // batches of large inputs: about 16 bytes per point and window
 constexpr std::size_t small_batch_bytes = std::size_t{8} << 20;  // all windows at once while they fit this

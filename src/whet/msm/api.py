@@ -5,19 +5,27 @@ Variable time: the duration depends on the scalars. Do not use it on secrets tha
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
-from pathlib import Path
 from types import TracebackType
-from typing import Self
+from typing import Literal, Self
 
 from whet.errors import BadInput, Unsupported
 from whet.msm.affine import Affine, Event, Progress
 from whet.msm.auto import measured_variant
 from whet.msm.budget import BudgetedSums, GivenPoints, RecordSource, limit, prepare_within
-from whet.msm.options import read_budget, read_device, read_threads, require_callbacks
+from whet.msm.options import read_budget, read_device, read_threads, require_callbacks, system_path
 from whet.msm.point import Endian, Point
-from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars, require_same_length
+from whet.msm.validate import (
+    Limbs,
+    PointsLike,
+    ScalarsLike,
+    plain_limbs,
+    read_points,
+    read_scalars,
+    require_same_length,
+)
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
 from whet.msm.webgpu.fallback import WithFallback
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
@@ -110,7 +118,7 @@ class Engine:
         self.variant = variant
         self._size = size
         self._prepared: Prepared | None = prepared
-        self._closing = threading.Lock()
+        self._closing = threading.RLock()  # a signal handler may close in the middle of closing
 
     @classmethod
     def streaming(
@@ -125,14 +133,19 @@ class Engine:
     @classmethod
     def open(
         cls,
-        path: str | Path,
+        path: str | bytes | os.PathLike[str],
         *,
         verify: bool = True,
+        check: Literal["none", "on-curve"] = "none",
         backend: str = "auto",
         threads: int | None = None,
         memory_budget: int | None = None,
     ) -> Self:
         """Maps a file that `save` wrote. `verify=False` skips its checksum and touches nothing but the header.
+
+        The checksum finds damage, but anyone can compute it: `check="on-curve"` is for files that you do not trust. It
+        looks at every point: coordinates below p, on the curve, infinity exactly where the file says so. What it passes
+        gives one answer on every backend; sums over other files are undefined.
 
         Mapped points do not count towards the memory budget: the system drops their pages when it needs them.
 
@@ -141,15 +154,23 @@ class Engine:
         """
         engine = cls.__new__(cls)
         memory_budget = read_budget(memory_budget)
-        native = Affine.opened(Path(path), verify=verify, backend=backend, threads=read_threads(threads))
+        if check not in ("none", "on-curve"):
+            raise BadInput(f"no check {check!r}", cure="checks: none, on-curve")
+        native = Affine.opened(
+            system_path(path),
+            verify=verify,
+            on_curve=check == "on-curve",
+            backend=backend,
+            threads=read_threads(threads),
+        )
         if memory_budget is not None:
             limit(native, memory_budget)
         engine._adopt(choose(f"affine:backend={backend}"), AffineSums(native), len(native))
         return engine
 
-    def save(self, path: str | Path) -> None:
-        """Writes the prepared points for `open`: 64 bytes per point, by way of a temporary file beside it."""
-        self._affine().save(Path(path))
+    def save(self, path: str | bytes | os.PathLike[str]) -> None:
+        """Writes the prepared points for `open`: 64 bytes each, by way of a new file beside it. No link is followed."""
+        self._affine().save(system_path(path))
 
     def cancel(self) -> None:
         """Stops every call that is running or waiting; each raises Cancelled."""
@@ -214,6 +235,7 @@ class Engine:
     def compute_batch(self, vectors: Sequence[Limbs], *, offset: int = 0, size: int | None = None) -> list[Point]:
         """The same on plain limbs, against `size` points from `offset` on."""
         prepared = self._open()
+        vectors = [plain_limbs(limbs) for limbs in vectors]
         if not isinstance(prepared, WebGpuSums | WithFallback | BudgetedSums):
             return [self.compute(limbs, offset=offset, size=size) for limbs in vectors]
         for limbs in vectors:
@@ -259,11 +281,16 @@ class Engine:
     ) -> Answer:
         """As `compute`, with the counters and stage times of the call."""
         require_callbacks(cancel, progress)
+        limbs = plain_limbs(limbs)
         require_same_length(self._size if size is None else size, len(limbs))
         return self._open().compute(limbs, offset, cancel=cancel, progress=progress)
 
     def close(self) -> None:
-        """Releases the prepared points. Calls after this are BadInput; closing twice is fine."""
+        """Releases the prepared points. Calls after this are BadInput; closing twice is fine.
+
+        May be called at any time, from any thread, from a callback or a signal handler. It does not wait: calls that
+        have begun answer, and the last of them gives the memory back.
+        """
         with self._closing:
             prepared, self._prepared = self._prepared, None
         if prepared is not None:

@@ -53,12 +53,23 @@ def read_points(
 
 
 def point_rows(points: PointsLike) -> npt.NDArray[Any] | Sequence[Point | tuple[int, int] | None]:
-    """The same points as something that can be cut by index, without a copy."""
+    """The same points as something that can be cut by index, without a copy where that is possible."""
     if isinstance(points, np.ndarray):
-        return _byte_array(points, "points", POINT_BYTES) if points.ndim == 1 else points
-    if isinstance(points, (bytes, bytearray, memoryview)):
-        return _byte_array(np.frombuffer(points, np.uint8), "points", POINT_BYTES)
-    return points
+        return _array_rows(points, "points", POINT_BYTES)
+    view = _byte_view(points, "points", POINT_BYTES)
+    if view is not None:
+        return _byte_array(_flat_bytes(view), "points", POINT_BYTES)
+    return points  # type: ignore[return-value]
+
+
+def plain_limbs(limbs: Any) -> Limbs:
+    """(n, 4) limbs that are said to be there already, contiguous and aligned. Floats are not limbs."""
+    if not isinstance(limbs, np.ndarray) or limbs.dtype != np.uint64:
+        kind = f"an array of {limbs.dtype}" if isinstance(limbs, np.ndarray) else f"a {type(limbs).__name__}"
+        raise BadInput(
+            f"scalars as plain limbs are {kind}", cure="give uint64 (n, 4), or call the engine, which converts"
+        )
+    return _limb_array(limbs, "scalars", SCALAR_BYTES // 8, "little")
 
 
 def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
@@ -113,26 +124,45 @@ def _limbs(data: Any, what: str, width: int, endian: str, encode: Any) -> Limbs:
         if data.dtype == np.uint64:
             return _limb_array(data, what, width // 8, endian)
         return _swap(_byte_array(data, what, width), width, endian)
+    view = _byte_view(data, what, width)
+    if view is None:
+        return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
+    return _swap(_byte_array(_flat_bytes(view), what, width), width, endian)
+
+
+def _array_rows(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[Any]:
+    """One row a record; nothing is copied."""
+    if data.dtype != np.uint64:
+        return _byte_array(data, what, width)
+    if data.ndim != 2 or data.shape[1] != width // 8:
+        raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=f"the shape must be (n, {width // 8})")
+    return data
+
+
+def _byte_view(data: Any, what: str, width: int) -> memoryview | None:
+    """What has a buffer of bytes, as that; None for a sequence of objects. Anything else is refused."""
     if isinstance(data, str):
         raise BadInput(f"{what} are text", cure=f"give {width} bytes each, or integers")
     try:
         view = memoryview(data)
     except TypeError:
         if isinstance(data, Sequence):
-            return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
+            return None
         raise BadInput(
             f"{what} of type {type(data).__name__} cannot be read",
             cure="give a numpy array, a buffer of bytes, or a sequence of integers",
         ) from None
     if view.format not in ("B", "b", "c"):
         raise BadInput(f"{what} are a buffer of format {view.format!r}, not of bytes", cure="give bytes")
-    flat = np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8)
-    return _swap(_byte_array(flat, what, width), width, endian)
+    return view
+
+
+def _flat_bytes(view: memoryview) -> npt.NDArray[np.uint8]:
+    return np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8)
 
 
 def _limb_array(data: npt.NDArray[Any], what: str, columns: int, endian: str) -> Limbs:
-    if data.ndim != 2 or data.shape[1] != columns:
-        raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=f"the shape must be (n, {columns})")
+    data = _array_rows(data, what, 8 * columns)
     if endian != "little":
         raise BadInput(
             f"{what} are uint64 limbs, which have no byte order to choose",
