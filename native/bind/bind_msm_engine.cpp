@@ -13,7 +13,9 @@
 #include <vector>
 
 #include "bind/arrays.hpp"
+#include "bind/signal_watch.hpp"
 #include "curve/batch.hpp"
+#include "msm/affine/small.hpp"
 #include "msm/engine/engine.hpp"
 #include "msm/engine/errors.hpp"
 
@@ -34,6 +36,7 @@ nb::dict describe(const msm::Report& report) {
     work["inversions"] = report.counts.inversions;
     work["slow_passes"] = report.counts.slow_passes;
     work["entries"] = report.entries;
+    work["small"] = report.plan.small ? 1u : 0u;
     work["windows"] = report.plan.windows;
     work["windows_at_once"] = report.plan.batch;
     work["window_bits"] = static_cast<unsigned>(report.plan.width[0]);
@@ -44,23 +47,27 @@ nb::dict describe(const msm::Report& report) {
     return work;
 }
 
-// What a running call checks now and then with the interpreter locked: signals, and the caller's own `poll(share
-// done)`, which returns true to stop. An exception of either stops the call too and is raised in place of Cancelled.
+// What a running call looks at now and then: signals, and the caller's own `poll(share done)`, which returns true to
+// stop. An exception of either stops the call too and is raised in place of Cancelled. `poll` is called with the
+// interpreter locked, every 2 ms; without it the lock is left alone until a signal has come.
 class Watch {
   public:
-    Watch(nb::object poll, std::atomic<bool>& stop) : poll_(std::move(poll)), stop_(stop) {}
+    // With the lock held. A call with few scalars is over before a signal matters, and does not pay for the watch;
+    // unless it has to wait for its turn.
+    Watch(nb::object poll, std::atomic<bool>& stop, std::size_t scalars) : poll_(std::move(poll)), stop_(stop) {
+        if (poll_.is_none() && scalars >= enough_scalars) signals_.start();
+    }
 
     void operator()(double done) {
+        if (signals_.started() && !signals_.arrived()) return;
         const auto now = std::chrono::steady_clock::now();
-        if (now - last_ < std::chrono::milliseconds(2)) return;
-        last_ = now;
-        const nb::gil_scoped_acquire locked;
-        try {
-            if (PyErr_CheckSignals() != 0) throw nb::python_error();
-            if (!poll_.is_none() && nb::cast<bool>(poll_(done))) stop_ = true;
-        } catch (...) {
-            failure_ = std::current_exception();
-            stop_ = true;
+        if (!poll_.is_none() || signals_.started()) {
+            if (!signals_.started() && now - last_ < std::chrono::milliseconds(2)) return;
+            last_ = now;
+            ask(done);
+        } else if (!looked_ && now - begun_ > std::chrono::milliseconds(20)) {
+            looked_ = true;
+            ask(done);
         }
     }
     void raise_failure() {
@@ -68,11 +75,31 @@ class Watch {
     }
 
   private:
+    static constexpr std::size_t enough_scalars = 4096;
+
+    void ask(double done) {
+        const nb::gil_scoped_acquire locked;
+        try {
+            if (poll_.is_none()) signals_.start();
+            if (PyErr_CheckSignals() != 0) throw nb::python_error();
+            signals_.renew();
+            if (!poll_.is_none() && nb::cast<bool>(poll_(done))) stop_ = true;
+        } catch (...) {
+            failure_ = std::current_exception();
+            stop_ = true;
+        }
+    }
+
     nb::object poll_;
     std::atomic<bool>& stop_;
-    std::chrono::steady_clock::time_point last_{};
+    SignalWatch signals_;
+    std::chrono::steady_clock::time_point last_{}, begun_ = std::chrono::steady_clock::now();
+    bool looked_ = false;
     std::exception_ptr failure_;
 };
+
+// A path as the system has it: bytes, whatever they stand for.
+std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()}; }
 
 class AffineEngine {
   public:
@@ -87,19 +114,34 @@ class AffineEngine {
         const nb::gil_scoped_release unlocked;
         engine_.fill(first, bytes_of(points), points.shape(0), montgomery);
     }
-    void open(const std::string& path, bool verify) {
+    void reserve(std::size_t n) {
         const nb::gil_scoped_release unlocked;
-        engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header);
+        engine_.reserve(n);
     }
-    void save(const std::string& path) {
+    void open(const nb::bytes& name, bool verify, bool on_curve) {
+        const std::string path = path_of(name);
+        const nb::gil_scoped_release unlocked;
+        engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header,
+                     on_curve ? msm::Check::on_curve : msm::Check::none);
+    }
+    void save(const nb::bytes& name) {
+        const std::string path = path_of(name);
         const nb::gil_scoped_release unlocked;
         engine_.save(path);
+    }
+    void trim() {
+        const nb::gil_scoped_release unlocked;
+        engine_.trim();
+    }
+    void close() {
+        const nb::gil_scoped_release unlocked;
+        engine_.close();
     }
 
     nb::tuple run(const Rows<4>& scalars, std::size_t offset, unsigned windows, nb::object poll) {
         std::atomic<bool> stop{false};
         const Active active(*this, stop);
-        Watch watch(std::move(poll), stop);
+        Watch watch(std::move(poll), stop, scalars.shape(0));
         msm::RunOptions options;
         options.offset = offset;
         options.windows = windows;
@@ -128,7 +170,7 @@ class AffineEngine {
                         std::int64_t prepared_bytes) {
         nb::list rows;
         const std::size_t held = prepared_bytes < 0 ? engine_.held_bytes() : static_cast<std::size_t>(prepared_bytes);
-        msm::Plan plan = msm::make_plan(n, busy, scalar_bits, windows);
+        msm::Plan plan = msm::plan_for(engine_.kernel(), n, busy, scalar_bits, windows);
         if (engine_.budget() != 0) msm::fit_batch(plan, engine_.kernel(), engine_.threads(), held, engine_.budget());
         for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), held, plan))
             rows.append(nb::make_tuple(row.name, row.bytes));
@@ -160,6 +202,24 @@ class AffineEngine {
     std::vector<std::atomic<bool>*> active_;
 };
 
+// One sum of few points, without an engine: nothing is prepared, kept or handed to other threads.
+auto small_sum(const Rows<8>& points, const Rows<4>& scalars, const std::string& backend) {
+    const std::size_t n = scalars.shape(0);
+    const msm::SmallSums small = msm::small_sums(msm::find_kernel(backend));
+    if (points.shape(0) != n || n > small.most)
+        throw msm::EngineError(msm::Trouble::bad_input, "not as many points as scalars, or too many", "use an engine");
+    Output<Limbs<8>> out(1);
+    {
+        const nb::gil_scoped_release unlocked;
+        const auto scratch = std::make_unique<Limbs<8>[]>(msm::straus_bytes(n) / sizeof(Limbs<8>) + 1);
+        msm::Counts counts;
+        u64 entries = 0;
+        const G1Affine sum = small.sum(bytes_of(points), bytes_of(scalars), n, scratch.get(), counts, entries);
+        write_points({&sum, 1}, out.span());
+    }
+    return out.release();
+}
+
 const char* python_error_of(msm::Trouble trouble) {
     switch (trouble) {
         case msm::Trouble::unsupported:
@@ -180,7 +240,9 @@ void translate(const std::exception_ptr& thrown, void*) {
         std::rethrow_exception(thrown);
     } catch (const msm::EngineError& error) {
         const nb::object kind = nb::module_::import_("whet.errors").attr(python_error_of(error.trouble()));
-        const nb::object value = kind(error.what(), nb::arg("cure") = error.cure());
+        // A path in the text may be any bytes.
+        const nb::object cause = nb::steal(PyUnicode_DecodeFSDefault(error.what()));
+        const nb::object value = kind(cause, nb::arg("cure") = error.cure());
         PyErr_SetObject(kind.ptr(), value.ptr());
     }
 }
@@ -197,21 +259,27 @@ void bind_msm_engine(nb::module_& m) {
         }
         return names;
     });
+    m.def(
+        "small_most", [](const std::string& backend) { return msm::small_sums(msm::find_kernel(backend)).most; },
+        nb::arg("backend"), "How many points small_sum takes.");
+    m.def("small_sum", small_sum, nb::arg("points").noconvert(), nb::arg("scalars").noconvert(), nb::arg("backend"),
+          "The sum of a few points in Montgomery form, as (1, 8) canonical limbs.");
     nb::class_<AffineEngine>(m, "AffineEngine")
         .def(nb::init<const std::string&, unsigned>(), nb::arg("backend"), nb::arg("threads"))
-        .def("prepare", &AffineEngine::prepare, nb::arg("points"), nb::arg("montgomery"))
-        .def(
-            "reserve", [](AffineEngine& self, std::size_t n) { self.engine().reserve(n); }, nb::arg("n"))
-        .def("fill", &AffineEngine::fill, nb::arg("first"), nb::arg("points"), nb::arg("montgomery"))
+        // Arrays as they are: a conversion would make integers of floats, and nobody would know.
+        .def("prepare", &AffineEngine::prepare, nb::arg("points").noconvert(), nb::arg("montgomery"))
+        .def("reserve", &AffineEngine::reserve, nb::arg("n"))
+        .def("fill", &AffineEngine::fill, nb::arg("first"), nb::arg("points").noconvert(), nb::arg("montgomery"))
         .def(
             "set_budget", [](AffineEngine& self, std::size_t bytes) { self.engine().set_budget(bytes); },
             nb::arg("bytes"))
-        .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"))
+        .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"), nb::arg("on_curve") = false)
         .def("save", &AffineEngine::save, nb::arg("path"))
-        .def("run", &AffineEngine::run, nb::arg("scalars"), nb::arg("offset"), nb::arg("windows"),
+        .def("run", &AffineEngine::run, nb::arg("scalars").noconvert(), nb::arg("offset"), nb::arg("windows"),
              nb::arg("poll").none() = nb::none())
         .def("cancel", &AffineEngine::cancel)
-        .def("trim", [](AffineEngine& self) { self.engine().trim(); })
+        .def("trim", &AffineEngine::trim)
+        .def("close", &AffineEngine::close)
         .def("memory_map", &AffineEngine::memory_map, nb::arg("n"), nb::arg("busy"), nb::arg("scalar_bits"),
              nb::arg("windows"), nb::arg("prepared_bytes") = -1)
         .def("ledger", &AffineEngine::ledger)

@@ -60,7 +60,7 @@ G1Affine run_fast(const Kernel& kernel, unsigned threads, unsigned windows, cons
     return engine.run(bytes_of(in.scalars), in.scalars.size(), options, report);
 }
 
-void compare(const Kernel& kernel, const Inputs& in, std::vector<unsigned> windows = {0}) {
+void compare(const Kernel& kernel, const Inputs& in, std::vector<unsigned> windows = {0, 10}) {
     const G1Affine want = reference(in);
     for (const unsigned count : windows) {
         for (const unsigned threads : {1u, 2u, 3u}) CHECK(run_fast(kernel, threads, count, in) == want);
@@ -168,26 +168,31 @@ void check_memory(const Kernel& kernel) {
         CHECK(engine.ledger().current_bytes() == n * point_bytes);
     }
     // Every allocation of a run fails once: a typed error, nothing kept, and the next run is right.
-    const Inputs in{walk(50), random_scalars(50)};
+    const Inputs in{walk(20), random_scalars(20)};
     const G1Affine want = reference(in);
-    long failures = 0;
-    for (long at = 0; at < 20; ++at) {
-        Engine engine(kernel, 2);
-        engine.prepare(bytes_of(in.points), 50, true);
-        engine.ledger().fail_after(at);
-        Report report;
-        try {
-            engine.run(bytes_of(in.scalars), 50, {}, report);
-        } catch (const EngineError& error) {
-            CHECK(error.trouble() == Trouble::out_of_memory);
-            CHECK(engine.ledger().current_bytes() == 50 * point_bytes);
-            ++failures;
+    // Every buffer of a call but the prepared points; a forced number of windows takes buckets, few points none.
+    for (const auto& [windows, buffers] : {std::pair{11u, 16L}, std::pair{0u, 1L}}) {
+        long failures = 0;
+        RunOptions options;
+        options.windows = windows;
+        for (long at = 0; at < 20; ++at) {
+            Engine engine(kernel, 2);
+            engine.prepare(bytes_of(in.points), 20, true);
+            engine.ledger().fail_after(at);
+            Report report;
+            try {
+                engine.run(bytes_of(in.scalars), 20, options, report);
+            } catch (const EngineError& error) {
+                CHECK(error.trouble() == Trouble::out_of_memory);
+                CHECK(engine.ledger().current_bytes() == 20 * point_bytes);
+                ++failures;
+            }
+            engine.ledger().fail_after(-1);
+            Report again;
+            CHECK(engine.run(bytes_of(in.scalars), 20, options, again) == want);
         }
-        engine.ledger().fail_after(-1);
-        Report again;
-        CHECK(engine.run(bytes_of(in.scalars), 50, {}, again) == want);
+        CHECK(failures == buffers);
     }
-    CHECK(failures == 16);  // every buffer but the prepared points
 }
 
 void check_cancellation(const Kernel& kernel) {
@@ -270,7 +275,31 @@ void check_files(const Kernel& kernel, const Kernel& other) {
 
 }  // namespace
 
+// The digits of every plan reach from minus to plus the largest number that can be cut into them.
+void check_room_for_digits() {
+    for (unsigned scalar_bits = 0; scalar_bits <= 256; ++scalar_bits) {
+        for (unsigned windows = 0; windows <= max_windows; ++windows) {
+            const Plan plan = make_plan(1000, 1000, scalar_bits, windows);
+            u128 lowest = 0, highest = 0;  // in magnitude
+            unsigned position = 0;
+            for (unsigned w = 0; w < plan.windows; ++w) {
+                CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && plan.position(w) == position);
+                lowest += u128{1} << (position + plan.width[w] - 1);
+                highest += ((u128{1} << (plan.width[w] - 1)) - 1) << position;
+                position += plan.width[w];
+            }
+            CHECK(position == plan.bits && plan.glv == (scalar_bits > 125));
+            const u128 largest = plan.glv ? glv_half_bound : (u128{1} << scalar_bits) - 1;
+            CHECK(lowest >= largest && highest >= largest);
+        }
+    }
+    // The bound itself, on scalars beside the borders of the rounding.
+    const u128 exact = (glv::long_a + glv::small) / 2 + 1;
+    CHECK(exact < glv_half_bound && glv_half_bound < (u128{1} << 126));
+}
+
 int main() {
+    check_room_for_digits();
     for (const Kernel* kernel : all_kernels()) {
         if (!kernel->usable()) continue;
         check_sizes(*kernel);

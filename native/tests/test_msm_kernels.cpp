@@ -7,6 +7,7 @@
 
 #include "check.hpp"
 #include "field/bn254.hpp"
+#include "msm/affine/cpuid.hpp"
 #include "msm/engine/engine.hpp"
 
 using namespace whet;
@@ -94,9 +95,24 @@ Answer run(const Kernel& kernel, const Work& work) {
     return answer;
 }
 
+// A CPU that knows no leaf 7 answers it with the registers of another leaf.
+void check_instructions_are_asked_for() {
+    constexpr unsigned bmi2 = 1u << 8, adx = 1u << 19;
+    CHECK(has_mulx_and_adx([](unsigned leaf, unsigned) { return CpuidAnswer{7, leaf == 7 ? bmi2 | adx : 0, 0, 0}; }));
+    CHECK(has_mulx_and_adx([](unsigned leaf, unsigned) { return CpuidAnswer{31, leaf == 7 ? ~0u : 0, 0, 0}; }));
+    CHECK(!has_mulx_and_adx([](unsigned, unsigned) { return CpuidAnswer{6, ~0u, ~0u, ~0u}; }));
+    CHECK(!has_mulx_and_adx([](unsigned, unsigned) { return CpuidAnswer{1, ~0u, ~0u, ~0u}; }));
+    CHECK(!has_mulx_and_adx([](unsigned leaf, unsigned) { return CpuidAnswer{7, leaf == 7 ? bmi2 : ~0u, ~0u, ~0u}; }));
+    CHECK(!has_mulx_and_adx([](unsigned leaf, unsigned) { return CpuidAnswer{7, leaf == 7 ? adx : ~0u, ~0u, ~0u}; }));
+    // Leaf 7 has several pages; the first has the features.
+    CHECK(!has_mulx_and_adx(
+        [](unsigned leaf, unsigned page) { return CpuidAnswer{7, leaf == 7 && page == 0 ? 0 : ~0u, 0, 0}; }));
+}
+
 }  // namespace
 
 int main() {
+    check_instructions_are_asked_for();
     u64 doublings = 0, cancellations = 0;
     for (int repeat = 0; repeat < 60; ++repeat) {
         const Work work = make_work();

@@ -3,8 +3,10 @@
 // Values are lazy, below 2 p, so a product ends without a subtraction. Limit: the one multiplier port, 36 mulx per
 // product.
 #include "field/bn254.hpp"
+#include "msm/affine/cpuid.hpp"
 #include "msm/affine/scalar_input.hpp"
 #include "msm/affine/scalar_sums.hpp"
+#include "msm/affine/small.hpp"
 
 namespace whet::msm {
 
@@ -177,17 +179,14 @@ struct AdxFp {
     }
 };
 
-bool usable() {
-    // Not __builtin_cpu_supports("adx"): gcc 12 does not know that name.
-    unsigned eax = 7, ebx = 0, ecx = 0, edx = 0;
-    asm("cpuid" : "+a"(eax), "=b"(ebx), "+c"(ecx), "=d"(edx));
-    return (ebx >> 8 & 1) && (ebx >> 19 & 1);  // BMI2, ADX
-}
+bool usable() { return has_mulx_and_adx(ask_cpuid); }
 
 }  // namespace
 
 const Kernel adx_kernel = {
     "adx",           256, sizeof(ScalarSums<AdxFp>::Scratch), usable, ScalarSums<AdxFp>::sum_lists, prepare_scalar,
     decompose_scalar};
+
+const StrausSum straus_adx = Straus<AdxFp>::sum;
 
 }  // namespace whet::msm

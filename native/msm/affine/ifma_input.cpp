@@ -14,7 +14,7 @@ void decompose_ifma(const std::byte* scalars, std::size_t n, const Digits& digit
 namespace {
 
 // Numbers of the GLV split in 52-bit limbs. quotient_* are floor(x 2^260 / r): the error they leave in a rounded
-// quotient is below 2^-5, so both halves stay below 0.54 (long_a + small) < 2^125.9.
+// quotient is below 2^-5, so both halves stay below (1/2 + 1/32) (long_a + small), which is glv_half_bound.
 struct SplitConstants {
     u64 long_a[3], long_b[3], small[2];
     u64 quotient_b[3], quotient_small[2];

@@ -20,6 +20,19 @@ struct DigitBlock {
             magnitude[i] = static_cast<u16>((digit ^ negative) - negative);
         }
     }
+    // Many zeros are worth a pass that finds the others, without a branch: counting zeros makes every step wait for the
+    // one before, at counts[0], and a branch on each is as good as random. Returns how many digits are not zero.
+    static constexpr std::size_t many_zeros(std::size_t count) { return count / 16; }
+    std::size_t find_others(std::size_t count) {
+        std::size_t found = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            other[found] = static_cast<u16>(i);
+            found += magnitude[i] != 0;
+        }
+        std::fill_n(other + found, ahead, static_cast<u16>(size));
+        magnitude[size] = 0;
+        return found;
+    }
     void take_entries(const std::int16_t* digits, std::size_t count, u32 first_entry) {
         for (u32 i = 0; i < count; ++i) entry[i] = (first_entry + i * entry_of(1)) | static_cast<u32>(digits[i] < 0);
         std::fill_n(magnitude + count, ahead, u16{0});
@@ -28,20 +41,47 @@ struct DigitBlock {
 
     u16 magnitude[size + ahead];
     u32 entry[size];
+    u16 other[size + ahead];  // places of digits that are not zero
 };
 
-// Returns how many digits are not zero; these alone are counted.
+// Returns how many digits are not zero; these alone are counted. A block is expected to have as many zeros as the one
+// before it.
 inline std::size_t count_digits(const std::int16_t* digits, std::size_t n, u32* counts) {
     DigitBlock block;
+    bool many = false;
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {
         const std::size_t count = std::min(n - first, DigitBlock::size);
         block.take(digits + first, count);
-        for (std::size_t i = 0; i < count; ++i) ++counts[block.magnitude[i]];
+        const u32 zeros_before = counts[0];
+        if (many) {
+            const std::size_t others = block.find_others(count);
+            for (std::size_t i = 0; i < others; ++i) ++counts[block.magnitude[block.other[i]]];
+            counts[0] += static_cast<u32>(count - others);
+        } else {
+            for (std::size_t i = 0; i < count; ++i) ++counts[block.magnitude[i]];
+        }
+        many = counts[0] - zeros_before > DigitBlock::many_zeros(count);
     }
     return n - std::exchange(counts[0], 0);
 }
 
-inline void place_digits(const std::int16_t* digits, std::size_t n, const Lists::Cursor& to) {
+inline void place_few(const std::int16_t* digits, std::size_t n, const Lists::Cursor& to) {
+    DigitBlock block;
+    for (std::size_t first = 0; first < n; first += DigitBlock::size) {
+        const std::size_t count = std::min(n - first, DigitBlock::size);
+        block.take(digits + first, count);
+        const std::size_t others = block.find_others(count);
+        for (std::size_t i = 0; i < others; ++i) {
+            to.prefetch(block.magnitude[block.other[i + DigitBlock::ahead]]);
+            const std::size_t at = block.other[i];
+            to.place(block.magnitude[at], entry_of(first + at) | static_cast<u32>(digits[first + at] < 0));
+        }
+    }
+}
+
+// `others`: how many digits are not zero.
+inline void place_digits(const std::int16_t* digits, std::size_t n, std::size_t others, const Lists::Cursor& to) {
+    if (n - others > DigitBlock::many_zeros(n)) return place_few(digits, n, to);
     DigitBlock block;
     u32 first_entry = entry_of(0);
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "msm/affine/small.hpp"
 #include "msm/engine/digit_sort.hpp"
 #include "msm/engine/errors.hpp"
 #include "msm/plants.hpp"
@@ -204,21 +205,26 @@ template <class Workspace>
 void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
     const Plan& plan = report_.plan;
     Lists& lists = workspace.lists;
-    lists.begin(levels_of(plan, first, last)[0], (plan.glv ? 2 : 1) * busy_ * (last - first), plan.glv);
+    // What was scanned was the caller's memory, and so were the digits cut from it: in between he may have changed it.
+    // All room is for no more entries than were expected, so a window that has more is refused before it is laid out.
+    const std::size_t most = (plan.glv ? 2 : 1) * busy_;
+    lists.begin(levels_of(plan, first, last)[0], most * (last - first), plan.glv);
     std::vector<u64> entries(last - first, 0);
     parallel(last - first, [&](std::size_t region, unsigned) {
         const std::int16_t* const digits = workspace.digits.template as<std::int16_t>() + region * plan.halves();
         u32* const counts = lists.counts(region);
         // The digits of second halves first: lists begin with the entries that the endomorphism maps.
-        if (plan.glv) {
-            entries[region] += count_digits(digits + plan.n, plan.n, counts);
-            lists.keep_endo_counts(region);
-        }
-        entries[region] += count_digits(digits, plan.n, counts);
+        const std::size_t of_second = plan.glv ? count_digits(digits + plan.n, plan.n, counts) : 0;
+        if (plan.glv) lists.keep_endo_counts(region);
+        const std::size_t of_first = count_digits(digits, plan.n, counts);
+        entries[region] = of_first + of_second;
+        if (entries[region] > most)
+            throw EngineError(Trouble::bad_input, "the scalars changed while they were summed",
+                              "leave the array alone until the call returns");
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        if (plan.glv) place_digits(digits + plan.n, plan.n, to);
-        place_digits(digits, plan.n, to);
+        if (plan.glv) place_digits(digits + plan.n, plan.n, of_second, to);
+        place_digits(digits, plan.n, of_first, to);
     });
     for (const u64 count : entries) report_.entries += count;
     clock_.end(Stage::sort);
@@ -354,45 +360,107 @@ G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
 
 Engine::Engine(const Kernel& kernel, unsigned threads) : kernel_(kernel), pool_(threads) {}
 
+// The engine to oneself. Given up at the end of the scope, and with it what trim() asked for in the meantime.
+class Engine::Turn {
+  public:
+    Turn(Engine& engine, const Control& control) : engine_(engine), lock_(engine.turn_, std::defer_lock) {
+        if (engine.turn_owner_.load(std::memory_order_relaxed) == std::this_thread::get_id())
+            throw EngineError(Trouble::bad_input, "the engine was called from inside one of its own calls",
+                              "return from the callback or signal handler first, or use another engine there");
+        while (!lock_.try_lock_for(std::chrono::milliseconds(5))) {
+            if (control.cancel && control.cancel->load()) throw_cancelled();
+            control.report(0);
+        }
+        engine.turn_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    }
+    ~Turn() {
+        // A call that waited while the engine was closed has made a workspace anew.
+        if (engine_.closed_) engine_.trim_wanted_ = true;
+        engine_.turn_owner_.store({}, std::memory_order_relaxed);
+        lock_.unlock();
+        engine_.trim_if_wanted();
+    }
+
+  private:
+    Engine& engine_;
+    std::unique_lock<std::timed_mutex> lock_;
+};
+
+std::shared_ptr<Table> Engine::require_table() const {
+    const std::lock_guard lock(table_lock_);
+    if (closed_) throw EngineError(Trouble::bad_input, "the engine is closed", "make a new one");
+    if (!table_)
+        throw EngineError(Trouble::bad_input, "the engine has no points", "prepare, reserve or open some first");
+    return table_;
+}
+
+void Engine::replace_table(std::shared_ptr<Table> table) {
+    const std::lock_guard lock(table_lock_);
+    if (closed_) throw EngineError(Trouble::bad_input, "the engine is closed", "make a new one");
+    table_.swap(table);
+}
+
 void Engine::reserve(std::size_t n) {
     if (n > max_points)
         throw EngineError(Trouble::bad_input, std::to_string(n) + " points are more than 2^22",
                           "split them over engines");
-    table_ = Table::reserve(ledger_, kernel_, n);
+    const Turn turn(*this, {});
+    replace_table(Table::reserve(ledger_, kernel_, n));
 }
 
 void Engine::fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery) {
-    const std::lock_guard turn(turn_);
-    if (first > size() || n > size() - first)
+    const std::shared_ptr<Table> table = require_table();
+    const Turn turn(*this, {});
+    if (first > table->size() || n > table->size() - first)
         throw EngineError(Trouble::bad_input, "points beyond those that were reserved", "reserve more");
-    table_->fill(kernel_, pool_, first, points, n, montgomery);
+    table->fill(kernel_, pool_, first, points, n, montgomery);
 }
 
-void Engine::open(const std::string& path, Verify verify) {
-    table_ = Table::open(ledger_, kernel_, pool_, path, verify);
+void Engine::open(const std::string& path, Verify verify, Check check) {
+    const Turn turn(*this, {});
+    replace_table(Table::open(ledger_, kernel_, pool_, path, verify, check));
 }
 
 void Engine::trim() {
-    const std::lock_guard turn(turn_);
-    workspace_.reset();
+    trim_wanted_ = true;
+    trim_if_wanted();
+}
+
+// Who finds the turn taken can leave: its owner comes here after giving it up.
+void Engine::trim_if_wanted() {
+    while (trim_wanted_) {
+        const std::unique_lock turn(turn_, std::try_to_lock);
+        if (!turn) return;
+        if (!trim_wanted_.exchange(false)) continue;
+        workspace_.reset();
+        small_.release();
+    }
+}
+
+void Engine::close() {
+    std::shared_ptr<Table> last;  // goes after the lock
+    {
+        const std::lock_guard lock(table_lock_);
+        closed_ = true;
+        last.swap(table_);
+    }
+    trim();
 }
 
 G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report) {
-    if (options.offset > size() || n > size() - options.offset)
+    const std::shared_ptr<Table> table = require_table();
+    if (options.offset > table->size() || n > table->size() - options.offset)
         throw EngineError(Trouble::bad_input,
                           std::to_string(n) + " scalars from point " + std::to_string(options.offset) +
-                              " on, but there are " + std::to_string(size()) + " points",
+                              " on, but there are " + std::to_string(table->size()) + " points",
                           "give no more scalars than points");
-    std::unique_lock turn(turn_, std::defer_lock);
-    while (!turn.try_lock_for(std::chrono::milliseconds(5))) {
-        if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
-        options.control.report(0);
-    }
-    table_->require_whole();
-    Run run(kernel_, pool_, *table_, options, report);
+    const Turn turn(*this, options.control);
+    table->require_whole();
+    if (plan_for(kernel_, n, n, 256, options.windows).small) return run_small(*table, scalars, n, options, report);
+    Run run(kernel_, pool_, *table, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
-    keep_within_budget(report.plan);
+    keep_within_budget(report.plan, table->held_bytes());
     if (!workspace_) workspace_.reset(new Workspace(ledger_, kernel_, pool_));
     try {
         workspace_->reserve(report.plan);
@@ -403,11 +471,34 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
     return run.compute(scalars, *workspace_);
 }
 
+G1Affine Engine::run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                           Report& report) {
+    if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
+    options.control.report(0);
+    StageClock clock(report);
+    report.plan = plan_for(kernel_, n, n, 256, 0);
+    keep_within_budget(report.plan, table.held_bytes());
+    small_.reserve(small_bytes(n));
+    const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, scalars, n,
+                                   small_.as<std::byte>(), report.counts, report.entries);
+    clock.end(Stage::finish);
+    if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
+    return sum;
+}
+
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
+    if (windows != 0 || n > small_sums(kernel).most) return make_plan(n, busy, scalar_bits, windows);
+    Plan plan;
+    plan.n = n;
+    plan.small = true;
+    return plan;
+}
+
 // Blocks only grow, and two plans can want different ones: what earlier runs left is given up where both do not fit.
-void Engine::keep_within_budget(Plan& plan) {
+void Engine::keep_within_budget(Plan& plan, std::size_t held_bytes) {
     if (budget_bytes_ == 0) return;
-    fit_batch(plan, kernel_, threads(), held_bytes(), budget_bytes_);
-    const std::vector<MapRow> map = memory_map(kernel_, threads(), held_bytes(), plan);
+    fit_batch(plan, kernel_, threads(), held_bytes, budget_bytes_);
+    const std::vector<MapRow> map = memory_map(kernel_, threads(), held_bytes, plan);
     if (total_bytes(map) > budget_bytes_)
         throw EngineError(Trouble::bad_input,
                           "a memory budget of " + std::to_string(budget_bytes_) + " bytes is too small for " +
@@ -419,7 +510,9 @@ void Engine::keep_within_budget(Plan& plan) {
         const auto old = held.find(row.name);
         both += old == held.end() ? row.bytes : std::max(row.bytes, old->second);
     }
-    if (both > budget_bytes_) workspace_.reset();
+    if (both <= budget_bytes_) return;
+    workspace_.reset();
+    small_.release();
 }
 
 void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
@@ -435,6 +528,7 @@ std::size_t total_bytes(const std::vector<MapRow>& map) {
 }
 
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
+    if (plan.small) return {{"prepared points", prepared_bytes}, {"small sums", small_bytes(plan.n)}};
     const auto levels = levels_of(plan, 0, plan.batch);
     const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
     std::vector<MapRow> map = {{"prepared points", prepared_bytes},

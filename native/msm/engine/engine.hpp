@@ -3,9 +3,11 @@
 #pragma once
 
 #include <array>
+#include <atomic>
 #include <memory>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "curve/bn254.hpp"
@@ -44,7 +46,8 @@ struct RunOptions {
 
 class Engine {
   public:
-    // Calls from several threads take turns: each has all workers of the pool.
+    // Calls from several threads take turns: each has all workers of the pool. A call from inside a call, which the
+    // tick of its control could make, is refused.
     Engine(const Kernel& kernel, unsigned threads);
 
     void prepare(const std::byte* points, std::size_t n, bool montgomery) {
@@ -55,14 +58,23 @@ class Engine {
     // points.
     void reserve(std::size_t n);
     void fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery);
-    void open(const std::string& path, Verify verify);
-    void save(const std::string& path) const { table_->save(path); }
+    void open(const std::string& path, Verify verify, Check check = Check::none);
+    void save(const std::string& path) const { require_table()->save(path); }
 
-    std::size_t size() const { return table_->size(); }
+    std::size_t size() const {
+        const auto table = current_table();
+        return table ? table->size() : 0;
+    }
     const Kernel& kernel() const { return kernel_; }
     unsigned threads() const { return pool_.workers(); }
-    bool mapped() const { return table_->mapped(); }
-    std::size_t held_bytes() const { return table_ ? table_->held_bytes() : 0; }
+    bool mapped() const {
+        const auto table = current_table();
+        return table && table->mapped();
+    }
+    std::size_t held_bytes() const {
+        const auto table = current_table();
+        return table ? table->held_bytes() : 0;
+    }
     // What all blocks together may take; 0 for no limit. Fewer windows are then worked on at once.
     void set_budget(std::size_t bytes) { budget_bytes_ = bytes; }
     std::size_t budget() const { return budget_bytes_; }
@@ -70,12 +82,25 @@ class Engine {
 
     // `scalars`: n of 32 bytes, little-endian. Points offset .. offset + n.
     G1Affine run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report);
-    // Gives back everything but the prepared points.
+    // Gives back everything but the prepared points. Never waits: during a call it is the call that does so at its end.
     void trim();
+    // Gives back the prepared points as well and refuses calls from now on. Those that have begun, or wait for their
+    // turn, answer first; this does not wait for them.
+    void close();
 
   private:
     struct Workspace;
-    void keep_within_budget(Plan& plan);
+    class Turn;
+    std::shared_ptr<Table> current_table() const {
+        const std::lock_guard lock(table_lock_);
+        return table_;
+    }
+    std::shared_ptr<Table> require_table() const;
+    void replace_table(std::shared_ptr<Table> table);
+    void trim_if_wanted();
+    G1Affine run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                       Report& report);
+    void keep_within_budget(Plan& plan, std::size_t held_bytes);
     struct WorkspaceDeleter {
         void operator()(Workspace* workspace) const;
     };
@@ -83,11 +108,19 @@ class Engine {
     const Kernel& kernel_;
     graph::Pool pool_;
     Ledger ledger_;
+    mutable std::mutex table_lock_;  // of the next two; nothing is computed under it
     std::shared_ptr<Table> table_;
+    std::atomic<bool> closed_{false};  // written under the lock
     std::size_t budget_bytes_ = 0;
     std::timed_mutex turn_;
-    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;
+    std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
+    std::atomic<bool> trim_wanted_{false};
+    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;  // under the turn, and so is the next
+    Block small_{ledger_, "small sums"};
 };
+
+// The plan of that kernel: make_plan, unless the points are few and no number of windows is asked for.
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
 
 // What an engine allocates for a run of this plan, in closed form, prepared points included.
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);

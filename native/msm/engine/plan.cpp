@@ -18,9 +18,17 @@ double cost(double entries_per_window, unsigned bits, unsigned windows) {
     return windows * (1.12 * entries_per_window + 150) + 2.2 * buckets;
 }
 
-// The bias that makes all digits non-negative takes from the positive range: 2^bits - 1 - sum 2^(position + width - 1)
-// is left. With widths of 4 and more that covers a GLV half (2^125.9) in 127 bits; with 2 and more, a quarter of the
-// range.
+// The bias that makes all digits non-negative takes from the positive range: with B = sum 2^(position + width - 1) the
+// digits reach from -B to 2^bits - 1 - B. The top window alone puts 2^(bits - 1) into B, so the negative end is never
+// the one that is short. B is largest where windows are narrowest; if all have at least w bits, then the tops of
+// windows are at least w apart and B < 2^(bits - 1) (1 + 2^-w + 2^-2w + ...) = 2^(bits - 1) / (1 - 2^-w).
+//
+// GLV, 127 bits, up to 31 windows: w = 4, so B < 16/15 2^126 and 14/15 2^126 = 2^125.9005 is left. The halves are below
+// 17/32 (long_a + small) = 0.9239 2^126 = 2^125.8858 (glv_half_bound). From 32 windows on w is 3, 6/7 2^126 = 0.857
+// 2^126 is left, and that is too little. The margin at 28 to 31 windows is 1 %, so a test compares the exact numbers.
+//
+// Short scalars have 2 bits more than they need and w = 2: B < 4/3 2^(bits - 1), and 2/3 2^(bits - 1) is more than a
+// scalar of bits - 2 bits can be. (One bit: a single window of 3, in which 3 is left.)
 unsigned most_windows(const Plan& plan) { return plan.glv ? plan.bits / 4 : std::max(plan.bits / 2, 1u); }
 
 unsigned choose_windows(double entries_per_window, unsigned bits, unsigned most) {

@@ -5,6 +5,7 @@
 #include <array>
 #include <cstddef>
 
+#include "curve/glv.hpp"
 #include "msm/affine/chunk.hpp"
 
 namespace whet::msm {
@@ -12,14 +13,18 @@ namespace whet::msm {
 constexpr unsigned max_windows = 64;
 constexpr unsigned max_width = 16;   // digits are 16 bits
 constexpr unsigned full_bits = 127;  // a GLV half with its sign
+// No half of a split scalar is larger: each is a remainder after two rounded quotients times long_a and small (or
+// long_b, which is less), and a kernel's rounding may be off by 2^-5 beyond the exact 1/2.
+constexpr u128 glv_half_bound = (glv::long_a + glv::small) / 32 * 17 + 17;
 constexpr std::size_t max_points = std::size_t{1} << 22;
 constexpr unsigned windows_at_once = 4;  // batches of large inputs: about 16 bytes per point and window
 constexpr std::size_t small_batch_bytes = std::size_t{8} << 20;  // all windows at once while they fit this
 
 struct Plan {
-    std::size_t n = 0;  // scalars
-    bool glv = true;    // false when every scalar is short enough to be its own half
-    unsigned bits = 0;  // digits cover this many, sign included
+    std::size_t n = 0;   // scalars
+    bool small = false;  // so few points that they are summed without buckets: what follows does not count
+    bool glv = true;     // false when every scalar is short enough to be its own half
+    unsigned bits = 0;   // digits cover this many, sign included
     unsigned windows = 0;
     unsigned batch = 0;  // windows worked on together
     std::array<u8, max_windows> width{};

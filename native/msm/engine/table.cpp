@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "curve/bn254.hpp"
+#include "msm/engine/errors.hpp"
 
 namespace whet::msm {
 
@@ -63,6 +64,45 @@ void Table::convert(graph::Pool& pool, const std::byte* from, unsigned from_bits
         }
     });
     data_ = to;
+}
+
+// Coordinates below p, points on the curve, and infinity as zeros exactly where the list says so. `form_bits` is the
+// Montgomery form that the points at `data_` have.
+void Table::require_points(graph::Pool& pool, const std::string& path, unsigned form_bits) const {
+    enum class Defect { none, range, curve, infinity };
+    const std::size_t tasks = (size_ + points_per_task - 1) / points_per_task;
+    std::vector<std::pair<std::size_t, Defect>> first(tasks, {0, Defect::none});
+    const Fp factor = form_bits == 260 ? Fp::from_u64(16).inverse() : Fp::one();
+    pool.parallel_for(tasks, [&](std::size_t task, unsigned) {
+        const std::size_t begin = task * points_per_task, end = std::min(begin + points_per_task, size_);
+        auto infinite = std::lower_bound(infinite_.begin(), infinite_.end(), begin);
+        for (std::size_t i = begin; i < end; ++i) {
+            const bool listed = infinite != infinite_.end() && *infinite == i;
+            if (listed) ++infinite;
+            Limbs<4> x, y;
+            std::memcpy(&x, data_ + point_bytes * i, field_bytes);
+            std::memcpy(&y, data_ + point_bytes * i + field_bytes, field_bytes);
+            Defect defect = Defect::none;
+            if (is_zero_point(data_ + point_bytes * i) != listed)
+                defect = Defect::infinity;
+            else if (!Fp::is_canonical(x) || !Fp::is_canonical(y))
+                defect = Defect::range;
+            else if (!G1Affine{Fp::from_montgomery_limbs(x) * factor, Fp::from_montgomery_limbs(y) * factor}
+                          .is_on_curve())
+                defect = Defect::curve;
+            if (defect == Defect::none) continue;
+            first[task] = {i, defect};
+            return;
+        }
+    });
+    for (const auto& [index, defect] : first) {
+        if (defect == Defect::none) continue;
+        const char* const why = defect == Defect::range   ? " has a coordinate that is not below p"
+                                : defect == Defect::curve ? " is not on the curve y^2 = x^3 + 3"
+                                                          : " and the list of points at infinity disagree";
+        throw EngineError(Trouble::bad_file, path + ": point " + std::to_string(index) + why,
+                          "do not use this file; prepare the points again and save them");
+    }
 }
 
 }  // namespace whet::msm

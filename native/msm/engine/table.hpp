@@ -13,6 +13,7 @@
 namespace whet::msm {
 
 enum class Verify { header, everything };
+enum class Check { none, on_curve };
 
 class Table {
   public:
@@ -21,10 +22,12 @@ class Table {
     // Points first .. first + n. `points`: n of 64 bytes, as Kernel::prepare takes them. No run may be under way.
     void fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, const std::byte* points, std::size_t n,
               bool montgomery);
-    // Maps a file that save() wrote. A file for the other Montgomery form is converted into memory instead.
+    // Maps a file that save() wrote. A file for the other Montgomery form is converted into memory instead. A checksum
+    // can be forged; `check` looks at every point.
     static std::shared_ptr<Table> open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
-                                       Verify verify);
-    // Written beside the target and renamed over it: a reader never sees half a file.
+                                       Verify verify, Check check);
+    // Written beside the target, under a name that nobody has, and renamed over it: a reader never sees half a file,
+    // and no link is followed.
     void save(const std::string& path) const;
 
     ~Table();
@@ -44,6 +47,7 @@ class Table {
     Table(Ledger& ledger, unsigned montgomery_bits)
         : block_(ledger, "prepared points"), montgomery_bits_(montgomery_bits) {}
     void convert(graph::Pool& pool, const std::byte* from, unsigned from_bits);
+    void require_points(graph::Pool& pool, const std::string& path, unsigned form_bits) const;
 
     Block block_;
     unsigned montgomery_bits_;

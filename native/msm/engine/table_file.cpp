@@ -1,6 +1,7 @@
 // The file of prepared points: a page of header, the table as it lies in memory, the indices of points at infinity.
 #include <fcntl.h>
 #include <sys/mman.h>
+#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -125,6 +126,34 @@ struct OpenFile {
     int release() { return std::exchange(descriptor, -1); }
 };
 
+// A string of the system ends at its first NUL: what follows would be lost without a word.
+void require_path(const std::string& path) {
+    if (path.empty() || path.find('\0') != std::string::npos)
+        refuse(path.empty() ? "an empty path" : path.c_str(), "names no file", "give a path without NUL characters");
+}
+
+// A new file in the folder of `path`, under a name that nobody else has.
+struct Beside {
+    std::string path;
+    int file;
+};
+Beside make_beside(const std::string& path) {
+    const std::size_t slash = path.rfind('/');
+    const std::size_t name = slash == std::string::npos ? 0 : slash + 1;
+    constexpr int attempts = 16;
+    for (int attempt = 0; attempt < attempts; ++attempt) {
+        u64 random = 0;
+        if (getrandom(&random, sizeof random, 0) != static_cast<ssize_t>(sizeof random)) break;
+        char suffix[20];
+        std::snprintf(suffix, sizeof suffix, "-%016llx", static_cast<unsigned long long>(random));
+        std::string beside = path.substr(0, name) + "." + path.substr(name, 80) + suffix;
+        const int file = ::open(beside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666);
+        if (file >= 0) return {std::move(beside), file};
+        if (errno != EEXIST) break;
+    }
+    refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
+}
+
 void write_all(const std::string& path, int file, const void* data, std::size_t bytes) {
     const auto* at = static_cast<const char*>(data);
     while (bytes > 0) {
@@ -140,8 +169,9 @@ void write_all(const std::string& path, int file, const void* data, std::size_t 
 }  // namespace
 
 std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
-                                   Verify verify) {
-    OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC)};
+                                   Verify verify, Check check) {
+    require_path(path);
+    OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     struct stat status{};
     if (file.descriptor < 0 || fstat(file.descriptor, &status) != 0)
         refuse(path, std::string("cannot be opened: ") + std::strerror(errno), "check the path");
@@ -165,13 +195,17 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
     table->infinite_.resize(static_cast<std::size_t>(header.infinite_points));
     std::memcpy(table->infinite_.data(), data + point_bytes * table->size_, sizeof(u32) * table->infinite_.size());
     const auto& infinite = table->infinite_;
-    if (!std::is_sorted(infinite.begin(), infinite.end()) || (!infinite.empty() && infinite.back() >= table->size_))
+    const bool ascending =
+        std::adjacent_find(infinite.begin(), infinite.end(), [](u32 a, u32 b) { return a >= b; }) == infinite.end();
+    if (!ascending || (!infinite.empty() && infinite.back() >= table->size_))
         refuse(path, "is damaged: its list of points at infinity makes no sense", save_again);
+    if (check == Check::on_curve) table->require_points(pool, path, header.montgomery_bits);
     if (header.montgomery_bits != kernel.montgomery_bits) table->convert(pool, data, header.montgomery_bits);
     return table;
 }
 
 void Table::save(const std::string& path) const {
+    require_path(path);
     require_whole();
     Header header{magic, byte_order_mark, file_version, montgomery_bits_, point_bytes, size_, infinite_.size(), 0, 0};
     Checksum sum;
@@ -183,18 +217,16 @@ void Table::save(const std::string& path) const {
     std::array<std::byte, header_bytes> page{};
     std::memcpy(page.data(), &header, sizeof header);
 
-    const std::string partial = path + ".partial";
-    OpenFile file{::open(partial.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644)};
-    if (file.descriptor < 0)
-        refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
+    const Beside beside = make_beside(path);
+    const OpenFile file{beside.file};
     try {
         write_all(path, file.descriptor, page.data(), page.size());
         write_all(path, file.descriptor, data_, point_bytes * size_);
         write_all(path, file.descriptor, infinite_.data(), sizeof(u32) * infinite_.size());
-        if (fsync(file.descriptor) != 0 || std::rename(partial.c_str(), path.c_str()) != 0)
+        if (fsync(file.descriptor) != 0 || std::rename(beside.path.c_str(), path.c_str()) != 0)
             refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
     } catch (...) {
-        unlink(partial.c_str());
+        unlink(beside.path.c_str());
         throw;
     }
 }

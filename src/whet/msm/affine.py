@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from threading import Lock
 from typing import Protocol, Self
 
@@ -35,9 +34,7 @@ class Affine:
     """Prepared points on one kernel. Calls from several threads take turns; each has all `threads`."""
 
     def __init__(self, backend: str = "auto", threads: int | None = None, windows: int = 0) -> None:
-        if backend == "auto":
-            backend = os.environ.get(OVERRIDE) or "auto"
-        self._native = native.AffineEngine(backend, threads or 0)
+        self._native = native.AffineEngine(backend_name(backend), threads or 0)
         self._windows = windows
 
     @classmethod
@@ -48,10 +45,14 @@ class Affine:
         return made
 
     @classmethod
-    def opened(cls, path: Path, *, verify: bool, backend: str = "auto", threads: int | None = None) -> Self:
-        """From a file that `save` wrote; mapped, not read. `verify` reads it once to compare its checksum."""
+    def opened(
+        cls, path: bytes, *, verify: bool, on_curve: bool = False, backend: str = "auto", threads: int | None = None
+    ) -> Self:
+        """From a file that `save` wrote; mapped, not read. `verify` reads it once to compare its checksum, `on_curve`
+        to check every point.
+        """
         made = cls(backend, threads)
-        made._native.open(str(path), verify)
+        made._native.open(path, verify, on_curve)
         return made
 
     def set_budget(self, size_bytes: int) -> None:
@@ -86,8 +87,8 @@ class Affine:
         limbs, work = self._native.run(scalars, offset, self._windows, poll)
         return limbs.reshape(8), work
 
-    def save(self, path: Path) -> None:
-        self._native.save(str(path))
+    def save(self, path: bytes) -> None:
+        self._native.save(path)
 
     def cancel(self) -> None:
         """Stops every call that is running or waiting; each raises Cancelled."""
@@ -118,8 +119,12 @@ class Affine:
         return dict(self._native.ledger())
 
     def trim(self) -> None:
-        """Gives back everything but the prepared points."""
+        """Gives back everything but the prepared points; during a call, at its end."""
         self._native.trim()
+
+    def close(self) -> None:
+        """Gives back the points as well and refuses new calls. Waits for nobody: calls that have begun answer first."""
+        self._native.close()
 
     def __len__(self) -> int:
         return len(self._native)
@@ -131,6 +136,11 @@ class Affine:
     @property
     def threads(self) -> int:
         return int(self._native.threads)
+
+
+def backend_name(backend: str) -> str:
+    """What auto means here."""
+    return (os.environ.get(OVERRIDE) or "auto") if backend == "auto" else backend
 
 
 def stage_times(work: Mapping[str, int]) -> dict[str, int]:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from threading import Lock
-from typing import Any, Protocol
+from threading import Lock, RLock, get_ident
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from whet.errors import BadInput, Cancelled, Unsupported
 from whet.msm.affine import Affine, Event, Progress
 from whet.msm.options import read_budget, read_threads
 from whet.msm.point import Endian
-from whet.msm.validate import Limbs, PointsLike, point_rows, read_points
+from whet.msm.validate import Limbs, PointsLike, RecordSource, point_rows, read_points
 from whet.msm.variants import AffineSums, Answer
 from whet.protocol import MemoryRow, Variant
 
@@ -29,14 +29,6 @@ READING_BYTES = 3 * 64
 SCALAR_BYTES = 32
 LEAST_PIECE = 1 << 10
 SETTINGS = ("windows", "windows_at_once", "window_bits", "scalar_bits", "glv")
-
-
-class RecordSource(Protocol):
-    """Points in Montgomery form or plain scalars that are made when asked for, such as those of a file."""
-
-    def __len__(self) -> int: ...
-
-    def limbs(self, start: int = 0, stop: int | None = None) -> Limbs: ...
 
 
 class GivenPoints:
@@ -75,6 +67,10 @@ class BudgetedSums(AffineSums):
     ) -> None:
         self._source = source
         self._turn = Lock()
+        self._turn_owner: int | None = None  # written by the owner of the turn
+        self._ending = RLock()  # of the next two; a signal handler may close while a call begins or ends
+        self._calls = 0
+        self._closed = False
         self._cancellations = 0
         super().__init__(Affine(backend, threads, windows))
         self.piece = largest_piece(self.native, len(source), budget_bytes, scalars_too=scalars_too)
@@ -118,6 +114,38 @@ class BudgetedSums(AffineSums):
         cancel: Event | None = None,
         progress: Progress | None = None,
     ) -> list[Answer]:
+        if self._turn_owner == get_ident():
+            raise BadInput(
+                "the engine was called from inside one of its own calls",
+                cure="return from the callback or signal handler first, or use another engine there",
+            )
+        self._begin_call()
+        try:
+            return self._summed(vectors, offset, cancel=cancel, progress=progress)
+        finally:
+            self._end_call()
+
+    def _begin_call(self) -> None:
+        with self._ending:
+            if self._closed:
+                raise BadInput("the engine is closed", cure="make a new one")
+            self._calls += 1
+
+    def _end_call(self) -> None:
+        with self._ending:
+            self._calls -= 1
+            last = self._closed and self._calls == 0
+        if last:
+            super().close()
+
+    def _summed(
+        self,
+        vectors: Sequence[Limbs | RecordSource],
+        offset: int,
+        *,
+        cancel: Event | None,
+        progress: Progress | None,
+    ) -> list[Answer]:
         seen, n = self._cancellations, len(vectors[0])
 
         def stop_if_cancelled() -> None:
@@ -127,6 +155,7 @@ class BudgetedSums(AffineSums):
         while not self._turn.acquire(timeout=0.02):
             stop_if_cancelled()
         try:
+            self._turn_owner = get_ident()
             sums: list[list[Limbs]] = [[] for _ in vectors]
             work: list[dict[str, int]] = [{} for _ in vectors]
             for start in range(0, n, self.piece):
@@ -142,6 +171,7 @@ class BudgetedSums(AffineSums):
             self.last_work = work[-1]
             return [Answer(_sum(parts), done) for parts, done in zip(sums, work, strict=True)]
         finally:
+            self._turn_owner = None
             self._turn.release()
 
     def _fill(self, first: int, last: int) -> None:
@@ -151,6 +181,14 @@ class BudgetedSums(AffineSums):
     def cancel(self) -> None:
         self._cancellations += 1
         super().cancel()
+
+    def close(self) -> None:
+        """Calls that have begun answer; the last of them gives the memory back."""
+        with self._ending:
+            self._closed = True
+            under_way = self._calls > 0
+        if not under_way:
+            super().close()
 
     def save(self, path: Any) -> None:
         if not self.resident:

@@ -179,6 +179,7 @@ class PreparedSummands:
         with Engine.open(
             self.path,
             verify=verify,
+            check="on-curve" if self.choices.check_points == "on-curve" else "none",
             backend=backend,
             threads=self.choices.threads,
             memory_budget=self.choices.budget_bytes(),

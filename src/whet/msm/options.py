@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+import os
 from typing import Any
 
 from whet.errors import BadInput, Unsupported
@@ -39,6 +40,14 @@ def read_device(device: Any) -> tuple[str, str]:
     if where not in DEVICES:
         raise Unsupported(f"msm has no device {device!r}", cure=f"devices: {', '.join(DEVICES)}, webgpu:<adapter>")
     return where, adapter
+
+
+def system_path(path: Any) -> bytes:
+    """A path as the system has it: bytes, which need not be text."""
+    try:
+        return os.fsencode(path)
+    except (TypeError, UnicodeError):
+        raise BadInput(f"{path!r:.80} is not a path", cure="give text, bytes or a pathlib.Path") from None
 
 
 def require_callbacks(cancel: Any, progress: Any) -> None:

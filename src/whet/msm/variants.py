@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Protocol
 
 from whet._native import msm as native
@@ -91,7 +90,7 @@ class AffineSums:
         self.last_work = work
         return Answer(limbs, work)
 
-    def save(self, path: Path) -> None:
+    def save(self, path: bytes) -> None:
         self.native.save(path)
 
     def cancel(self) -> None:
@@ -101,7 +100,7 @@ class AffineSums:
         return self.native.memory_map(n, scalar_bits=scalar_bits)
 
     def close(self) -> None:
-        self.native.trim()
+        self.native.close()
 
 
 def _affine(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:

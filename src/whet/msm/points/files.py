@@ -10,7 +10,7 @@ from typing import ClassVar, Literal, Self
 
 import numpy as np
 
-from whet.errors import BadInput
+from whet.errors import BadInput, DeviceOutOfMemory
 from whet.msm.points.encodings import BadRecord
 from whet.msm.points.formats import Format, Kind, choose
 from whet.msm.points.layout import Layout
@@ -22,6 +22,7 @@ CHECKS = ("none", "on-curve", "checksum")
 # One piece of a parallel conversion: large enough to drown the cost of a task, small enough to stay in L2.
 RECORDS_PER_PIECE = 1 << 12
 RECORDS_PER_CHUNK = 1 << 18
+MOST_AT_ONCE_BYTES = 1 << 38  # 2^32 points
 
 
 class RecordFile:
@@ -47,7 +48,7 @@ class RecordFile:
     @classmethod
     def open(
         cls,
-        path: str | os.PathLike[str],
+        path: str | bytes | os.PathLike[str],
         format: str = "auto",
         *,
         n: int | None = None,
@@ -102,7 +103,7 @@ class RecordFile:
         if not 0 <= start <= stop <= self._count:
             raise BadInput(f"{start} to {stop} is outside of {self._count} {self.kind}", cure="lower the range")
         first, last = self.offset + start, self.offset + stop
-        collected = np.empty((last - first, self.columns), dtype=np.uint64)
+        collected = self._room(last - first)
 
         def convert(begin: int) -> None:
             end = min(begin + RECORDS_PER_PIECE, last)
@@ -122,6 +123,18 @@ class RecordFile:
                 pool.shutdown(cancel_futures=True)
                 raise
         return collected
+
+    def _room(self, count: int) -> Limbs:
+        size_bytes = 8 * self.columns * count
+        try:
+            if size_bytes > MOST_AT_ONCE_BYTES:  # a system that promises any amount would fail later, and worse
+                raise MemoryError
+            return np.empty((count, self.columns), dtype=np.uint64)
+        except MemoryError:
+            raise DeviceOutOfMemory(
+                f"no memory for {count} {self.kind} of {self.path} ({size_bytes} bytes)",
+                cure="read less at a time: read(start, stop), chunks(), or msm_from_files",
+            ) from None
 
     def chunks(self, records: int = RECORDS_PER_CHUNK) -> Iterator[Bytes]:
         """All records as `read` gives them, at most `records` at a time: for files that do not fit into memory."""

@@ -11,7 +11,7 @@ from whet.msm.points.source import Source
 MAGIC = b"whetmsm\n"
 
 
-def is_prepared(path: str | os.PathLike[str], format: str) -> bool:
+def is_prepared(path: str | bytes | os.PathLike[str], format: str) -> bool:
     """Whether `format` says so, or is auto and the file starts like one. A path that cannot be read is BadInput."""
     if format not in ("auto", "prepared"):
         return False

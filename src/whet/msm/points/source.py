@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whet.errors import BadInput, WhetError
+from whet.msm.options import system_path
 
 Bytes = npt.NDArray[np.uint8]
 
@@ -41,8 +42,9 @@ class Source:
     to another file. A source that nobody closes gives it back when it is collected.
     """
 
-    def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+    def __init__(self, path: str | bytes | os.PathLike[str]) -> None:
+        # What is shown of a path that is not text: its bytes as Python escapes them.
+        self.path = Path(os.fsdecode(system_path(path)))
         self._lock = threading.Lock()
         self._readers = 0
         self._closed = False

@@ -54,5 +54,7 @@ def _lines(source: Source) -> Iterator[tuple[int, bytes]]:
             yield number, line
             number += 1
         rest = rest[: LONGEST_LINE_BYTES + 1]
+        if len(rest) > LONGEST_LINE_BYTES and rest.strip() and not rest.lstrip().startswith(b"#"):
+            break  # refused below, before the rest of the file is read
     if rest:
         yield number, rest

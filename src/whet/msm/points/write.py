@@ -12,13 +12,14 @@ from typing import IO
 
 from whet._native import curve
 from whet.errors import BadInput, WhetError
+from whet.msm.options import system_path
 from whet.msm.point import Endian
 from whet.msm.validate import Limbs, PointsLike, ScalarsLike, read_points, read_scalars
 
 RECORDS_AT_ONCE = 1 << 16
 
 
-def write_points(path: str | os.PathLike[str], points: PointsLike, endian: Endian = "little") -> None:
+def write_points(path: str | bytes | os.PathLike[str], points: PointsLike, endian: Endian = "little") -> None:
     """64 bytes a point: x and y, canonical, infinity as zeros. "big" is EIP-196. Takes what `msm` takes; checks all."""
     limbs = read_points(points)
     with _whole_file(path) as file:
@@ -26,7 +27,7 @@ def write_points(path: str | os.PathLike[str], points: PointsLike, endian: Endia
             file.write(_bytes(curve.write_points(limbs[start : start + RECORDS_AT_ONCE]), endian))
 
 
-def write_scalars(path: str | os.PathLike[str], scalars: ScalarsLike, endian: Endian = "little") -> None:
+def write_scalars(path: str | bytes | os.PathLike[str], scalars: ScalarsLike, endian: Endian = "little") -> None:
     """32 bytes a scalar, as they are given: nothing is reduced."""
     limbs = read_scalars(scalars)
     with _whole_file(path) as file:
@@ -42,9 +43,9 @@ def _bytes(limbs: Limbs, endian: Endian) -> bytes:
 
 
 @contextlib.contextmanager
-def _whole_file(path: str | os.PathLike[str]) -> Iterator[IO[bytes]]:
+def _whole_file(path: str | bytes | os.PathLike[str]) -> Iterator[IO[bytes]]:
     """A file beside `path` that takes its name when everything is written."""
-    target = Path(path)
+    target = Path(os.fsdecode(system_path(path)))
     beside = target.with_name(f".{target.name[:80]}-{secrets.token_hex(8)}")
     try:
         with beside.open("xb") as file:
