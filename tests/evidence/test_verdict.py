@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import pytest
 from scripted_clock import MODELS, Scripted
 
+from scripted_runs import scripted_run
 from whet.evidence import statistics
 from whet.evidence.budgets import BUDGETS
+from whet.evidence.headline import headline
 from whet.evidence.record import Outcome
 from whet.evidence.statistics import Interval, Times
 from whet.evidence.trial import Trial
-from whet.evidence.verdict import judge, of_trial, refused
+from whet.evidence.verdict import AGAINST, judge, of_trial, refused
 
 CALM = Interval(1.0, 0.995, 1.005, 20, 160)
 
@@ -114,3 +117,12 @@ def test_a_note_forces_undecided():
 def test_refused_has_a_reason_and_no_number():
     said = refused("b", "a", "wrong output: x", effect=0.02, clock="wall")
     assert said.outcome is Outcome.REFUSED and said.ratio is None and said.reasons == ["wrong output: x"]
+
+
+def test_the_headline_repeats_what_speaks_against_it():
+    run = scripted_run(1, variants=2)
+    (first,) = run.verdicts
+    assert first.outcome is Outcome.FASTER and "mean" not in headline(run).detail
+    doubted = msgspec.structs.replace(first, reasons=[*first.reasons, f"{AGAINST} mean says slower: 1.6 times"])
+    detail = headline(msgspec.structs.replace(run, verdicts=[doubted])).detail
+    assert "But its mean says slower: 1.6 times." in detail
