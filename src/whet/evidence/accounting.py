@@ -3,6 +3,7 @@
 The span from thaw to freeze and the processor time in it must be explained by the claimed time plus what a turn costs
 anyway, which the empty variant shows in the same blocks. Both are judged as the verdict is: the same statistic within
 a block, an interval over blocks. A variant that hides less than the smallest effect of interest gains nothing by it.
+Who lies only now and then makes blocks differ, and so widens that interval: a sign test over rounds finds those.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import median
 
 import numpy as np
 
@@ -20,6 +22,8 @@ from whet.evidence.student import t_quantile
 
 # Of honest variants so many may be called liars by chance, per variant and trial.
 FALSE_ALARMS = 1e-3
+# The same for the sign test, which is asked besides and counts each round for one.
+SIGN_ALARMS = 1e-4
 LEAST_BLOCKS = 3
 # What a turn of a real kernel may cost beyond an empty one: caches that it emptied, threads that it has to thaw.
 TURN_SLACK_NS = 60_000
@@ -66,7 +70,9 @@ class Accounts:
     def _hidden(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
         """The outside span is longer than the claim by more than a turn costs."""
         slack_ns = TURN_SLACK_NS + THREAD_SLACK_NS * (self.threads.get(name, 1) - 1)
-        over = self._over(own, empty, lambda s: s.outside_ns - s.wall_ns, slack_ns)
+        over = self._over(own, empty, _outside, slack_ns)
+        if over is None:
+            over = self._often(own, empty, _outside, slack_ns)
         if over is None:
             return None
         return Red(
@@ -75,10 +81,13 @@ class Accounts:
         )
 
     def _worked(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
-        """It used more processor time than its claim has room for."""
+        """It used more processor time than its claim has room for.
+
+        Always by means: processor time adds up, and where the system counts it in ticks of 10 ms a median is a tick.
+        """
         threads = self.threads.get(name, 1)
         slack_ns = TURN_SLACK_NS + (SPIN_SLACK_NS * (threads - 1) if self._parallel(own) else THREAD_SLACK_NS)
-        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns)
+        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns, "mean")
         if over is None:
             return None
         return Red("worked outside its clock", f"{over / 1e6:.3f} ms of processor time per turn fit into no window")
@@ -117,10 +126,13 @@ class Accounts:
         more = f"than {self.baseline} has lie outside of its device clock"
         return None if over is None else Red("host work", f"{over / 1e6:.3f} ms more {more}: {hint}")
 
-    def _over(self, own: Sequence[Sample], other: Sequence[Sample], value: Value, slack_ns: float) -> float | None:
+    def _over(
+        self, own: Sequence[Sample], other: Sequence[Sample], value: Value, slack_ns: float, judge: Judge | None = None
+    ) -> float | None:
         """By how much `own` exceeds `other` and what is allowed, if that is beyond chance; in nanoseconds."""
-        mine, theirs = self._by_block(own, value), self._by_block(other, value)
-        walls = self._by_block(own, lambda s: s.wall_ns)
+        judge = judge or self.judge
+        mine, theirs = _by_block(own, value, judge), _by_block(other, value, judge)
+        walls = _by_block(own, lambda s: s.wall_ns, judge)
         common = sorted(mine.keys() & theirs.keys())
         if len(common) < LEAST_BLOCKS:
             return None
@@ -130,19 +142,46 @@ class Accounts:
             return None
         return float(np.mean([mine[b] - theirs[b] for b in common]))
 
-    def _by_block(self, samples: Sequence[Sample], value: Value) -> dict[int, float]:
-        blocks: dict[int, list[float]] = {}
-        for sample in samples:
-            blocks.setdefault(sample.block, []).append(value(sample))
-        return {block: self._statistic(values) for block, values in blocks.items()}
-
-    def _statistic(self, values: Sequence[float]) -> float:
-        if self.judge == "median":
-            return float(np.median(values))
-        return float(np.mean(values) if self.judge == "mean" else np.quantile(values, QUANTILES[self.judge]))
+    def _often(self, own: Sequence[Sample], other: Sequence[Sample], value: Value, slack_ns: float) -> float | None:
+        """The mean excess over rounds if too many of them lie above what is allowed for the noise seen below it."""
+        theirs = {sample.round: value(sample) for sample in other}
+        paired = [sample for sample in own if sample.round in theirs]
+        gaps = [value(sample) - theirs[sample.round] for sample in paired]
+        allowed = [self.effect * sample.wall_ns + slack_ns for sample in paired]
+        above = sum(gap > most for gap, most in zip(gaps, allowed, strict=True))
+        below = sum(gap < -most for gap, most in zip(gaps, allowed, strict=True))
+        if len(paired) < LEAST_TURNS or _heads(above, above + below) > SIGN_ALARMS:
+            return None
+        # Beyond chance, but is it enough to matter? A tail is far out for everybody, so there the mean decides.
+        excess = [gap - most for gap, most in zip(gaps, allowed, strict=True)]
+        if _statistic(excess, "median" if self.judge == "median" else "mean") <= 0:
+            return None
+        return float(np.mean(gaps))
 
     def _typical(self, own: Sequence[Sample]) -> float:
-        return self._statistic([s.wall_ns for s in own])
+        return _statistic([s.wall_ns for s in own], self.judge)
 
     def _parallel(self, own: Sequence[Sample]) -> bool:
         return max((self.cores.get(s.block, 1) for s in own), default=1) > 1
+
+
+def _outside(sample: Sample) -> float:
+    return sample.outside_ns - sample.wall_ns
+
+
+def _by_block(samples: Sequence[Sample], value: Value, judge: Judge) -> dict[int, float]:
+    blocks: dict[int, list[float]] = {}
+    for sample in samples:
+        blocks.setdefault(sample.block, []).append(value(sample))
+    return {block: _statistic(values, judge) for block, values in blocks.items()}
+
+
+def _statistic(values: Sequence[float], judge: Judge) -> float:
+    if judge == "median":
+        return float(median(values))
+    return sum(values) / len(values) if judge == "mean" else float(np.quantile(values, QUANTILES[judge]))
+
+
+def _heads(heads: int, tosses: int) -> float:
+    """The chance that a fair coin falls heads up so often or more."""
+    return float(sum(math.comb(tosses, count) for count in range(heads, tosses + 1)) / 2**tosses)

@@ -1,0 +1,313 @@
+"""Whether a clock may be believed, on scripted turns: liars are found, a busy machine is none."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+from dataclasses import dataclass
+
+import msgspec
+import numpy as np
+import pytest
+
+from whet.evidence import system
+from whet.evidence.accounting import DEVICE_SHARE, FALSE_ALARMS, LEAST_TURNS, UNEVEN_SHARE, Accounts
+from whet.evidence.record import CONTROL, EMPTY, Sample
+
+US, MS = 1_000, 1_000_000
+
+
+@dataclass(frozen=True)
+class Machine:
+    """What a turn costs besides the call, and how the machine disturbs it.
+
+    Every process has an offset of its own, and a real kernel costs up to `beyond_ns` more than an empty one. `spikes`
+    of the turns are hit by something long, `nudges` by something short, inside the claimed time and outside of it.
+    """
+
+    spikes: float = 0.0
+    nudges: float = 0.0
+    beyond_ns: float = 40 * US
+
+    def cost(self, random, typical_ns, shape):
+        offset = typical_ns * random.lognormal(0, 0.15, (shape[0], 1))
+        return offset * random.lognormal(0, 0.25, shape) + self.disturbed(random, shape)
+
+    def disturbed(self, random, shape):
+        long = (random.random(shape) < self.spikes) * random.exponential(2 * MS, shape)
+        return long + (random.random(shape) < self.nudges) * random.exponential(0.3 * MS, shape)
+
+    def trial(self, random, *, blocks=8, rounds=8, wall_ns=10 * MS, threads_busy=1.0):
+        """An honest variant beside the empty one."""
+        shape = (blocks, rounds)
+        wall = wall_ns * random.lognormal(0, 0.05, shape) + self.disturbed(random, shape)
+        typical_ns = random.uniform(60 * US, 150 * US)
+        cost, nothing = (self.cost(random, typical_ns, shape) for _ in range(2))
+        cost += random.uniform(0, self.beyond_ns)
+        tiny = np.full(shape, 300.0)
+        return {
+            EMPTY: turns(EMPTY, tiny, tiny + nothing, 0.7 * nothing),
+            "a": turns("a", wall, wall + cost, 0.98 * threads_busy * wall + 0.7 * cost),
+        }
+
+
+IDLE, SPIKY, BUSY = Machine(), Machine(spikes=0.1), Machine(spikes=0.1, nudges=0.3)
+MACHINES = {"idle": IDLE, "spiky": SPIKY, "busy": BUSY}
+
+
+def turns(name, wall, outside, cpu, **more):
+    columns = (np.asarray(column).round().astype(int).ravel().tolist() for column in (wall, outside, cpu))
+    return [
+        Sample(
+            variant=name,
+            round=number,
+            order=0,
+            seed=0,
+            calls=1,
+            wall_ns=wall_ns,
+            outside_ns=outside_ns,
+            cpu_ns=cpu_ns,
+            block=number // np.shape(wall)[1],
+            **more,
+        )
+        for number, (wall_ns, outside_ns, cpu_ns) in enumerate(zip(*columns, strict=True))
+    ]
+
+
+def lying(trial, share, random, often=1.0):
+    """The same turns by a clock that leaves out `share` of the time in `often` of them."""
+    own = [
+        msgspec.structs.replace(one, wall_ns=round(one.wall_ns * (1 - share))) if random.random() < often else one
+        for one in trial["a"]
+    ]
+    return {**trial, "a": own}
+
+
+def complaints(trial, *, cores=1, threads=1, **more):
+    accounts = Accounts(effect=0.02, baseline="a", **more)
+    accounts.cores.update({sample.block: cores for sample in trial["a"]})
+    accounts.threads["a"] = threads
+    return accounts.complaints(trial)
+
+
+def caught(machine, share, often=1.0, *, tries=40, judge="median", **more):
+    """In which share of trials the liar is named, for that reason."""
+    random = np.random.default_rng(7)
+    found = [complaints(lying(machine.trial(random, **more), share, random, often), judge=judge) for _ in range(tries)]
+    reasons = {red.reason for one in found for red in one.values()}
+    assert reasons <= {"its clock and ours disagree", "worked outside its clock"}, reasons
+    return sum(bool(one) for one in found) / tries
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("share, least", [(0.05, 0.8), (0.1, 0.95), (0.3, 1.0)])
+def test_a_clock_that_lies_a_little_all_the_time_is_caught(machine, share, least, tried):
+    assert caught(MACHINES[machine], share) >= least
+    tried("exploits")
+
+
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_a_clock_that_lies_is_caught_in_a_quick_trial(share, tried):
+    assert caught(BUSY, share, blocks=5, rounds=6) >= 0.9
+    tried("exploits")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.8])
+def test_lies_in_most_turns_are_caught_by_the_median(machine, share, tried):
+    """The median of a variant that lies in 70 % of its turns is a lie."""
+    assert caught(MACHINES[machine], share, often=0.7) >= (0.7 if share < 0.3 else 0.95)
+    tried("exploits")
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+@pytest.mark.parametrize("share", [0.3, 0.8])
+def test_lies_in_some_turns_are_caught_where_the_mean_is_judged(machine, share, tried):
+    assert caught(MACHINES[machine], share, often=0.3, judge="mean", blocks=16) >= 0.9
+    tried("exploits")
+
+
+@pytest.mark.parametrize("judge", ["p90", "p99"])
+def test_lies_in_some_turns_are_caught_where_a_tail_is_judged(judge, tried):
+    assert caught(IDLE, 0.3, often=0.3, judge=judge, blocks=16) >= 0.9
+    tried("exploits")
+
+
+def test_what_a_liar_hides_is_told():
+    trial = lying(IDLE.trial(np.random.default_rng(1), wall_ns=30 * MS), 0.8, np.random.default_rng(2))
+    red = complaints(trial)["a"]
+    assert red.reason == "its clock and ours disagree" and "lie outside of it" in red.detail
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("judge, tries", [("median", 4000), ("mean", 4000), ("p90", 1000), ("p99", 1000)])
+def test_honest_variants_are_not_called_liars(judge, tries, tried):
+    """10,000 trials on idle and busy machines, quick and default, short turns and long ones."""
+    random = np.random.default_rng(11)
+    machines = list(MACHINES.values())
+    alarms = 0
+    for number in range(tries):
+        blocks, rounds = ((5, 6), (5, 6), (8, 8))[number % 3]
+        wall_ns = (0.3 * MS, 3 * MS, 30 * MS)[number // 3 % 3]
+        trial = machines[number // 9 % 3].trial(random, blocks=blocks, rounds=rounds, wall_ns=wall_ns)
+        alarms += bool(complaints(trial, judge=judge))
+    assert alarms <= 2 * FALSE_ALARMS * tries
+    tried("honest trials", tries)
+
+
+def test_one_long_interrupt_in_every_block_is_no_lie():
+    """Preempted between its last stamp and its answer, once per block, and the empty variant never."""
+    trial = IDLE.trial(np.random.default_rng(3), blocks=10)
+    own = [
+        msgspec.structs.replace(one, outside_ns=one.outside_ns + 25 * MS) if one.round % 8 == 0 else one
+        for one in trial["a"]
+    ]
+    assert complaints({**trial, "a": own}) == {}
+
+
+def test_too_few_blocks_tell_nothing():
+    random = np.random.default_rng(4)
+    assert complaints(lying(IDLE.trial(random, blocks=2, rounds=4), 0.8, random)) == {}
+    assert complaints(lying(IDLE.trial(random, blocks=3, rounds=4), 0.8, random)) != {}
+
+
+def test_threads_that_spin_down_are_no_liars(tried):
+    """A pool that is awake for a while after a call: each thread up to 0.1 ms, and both cores busy in the call."""
+    random = np.random.default_rng(5)
+    for _ in range(200):
+        trial = BUSY.trial(random, threads_busy=2.0)
+        own = [
+            msgspec.structs.replace(
+                one, cpu_ns=one.cpu_ns + round(random.uniform(0, 100 * US)), outside_ns=one.outside_ns + 10 * US
+            )
+            for one in trial["a"]
+        ]
+        assert complaints({**trial, "a": own}, cores=2, threads=2) == {}
+    tried("honest trials", 200)
+
+
+@pytest.mark.parametrize("cores, threads", [(1, 1), (1, 4), (2, 2)])
+def test_work_outside_the_clock_is_caught(cores, threads, tried):
+    """A millisecond and a half of processor time that no claimed window has room for."""
+    random = np.random.default_rng(6)
+    for often in (1.0, 0.7):
+        trial = IDLE.trial(random, threads_busy=float(cores))
+        own = [
+            msgspec.structs.replace(one, cpu_ns=one.cpu_ns + 3 * MS) if random.random() < often else one
+            for one in trial["a"]
+        ]
+        found = complaints({**trial, "a": own}, cores=cores, threads=threads)
+        assert found["a"].reason == "worked outside its clock"
+    tried("exploits", 2)
+
+
+def test_a_second_thread_on_one_core_has_no_room():
+    trial = IDLE.trial(np.random.default_rng(8), threads_busy=1.5)
+    assert complaints(trial, cores=1, threads=2)["a"].reason == "worked outside its clock"
+    assert complaints(trial, cores=2, threads=2) == {}
+
+
+@pytest.mark.parametrize("judge", ["median", "mean", "p90", "p99"])
+@pytest.mark.parametrize("wall_ms", [1, 3, 7, 9, 25])
+def test_processor_time_in_ticks_is_no_lie(judge, wall_ms):
+    """Systems without an exact count tell 0 or 10 ms for a turn of 7 ms."""
+    random = np.random.default_rng(9)
+    for _ in range(20):
+        trial = IDLE.trial(random, wall_ns=wall_ms * MS)
+        counted = {}
+        for name, own in trial.items():
+            at = random.uniform(0, 10 * MS) + np.cumsum([0, *(one.cpu_ns for one in own)])
+            ticks = np.diff(at // (10 * MS)) * 10 * MS
+            counted[name] = [msgspec.structs.replace(one, cpu_ns=int(t)) for one, t in zip(own, ticks, strict=True)]
+        assert complaints(counted, judge=judge) == {}
+
+
+def test_faster_than_nothing_is_below_the_floor(tried):
+    random = np.random.default_rng(10)
+    trial = IDLE.trial(random)
+    shape = (8, 8)
+    cost = np.full(shape, 100 * US)
+    short = turns("a", np.full(shape, 100.0), 100 + cost, cost)
+    slow_empty = turns(EMPTY, np.full(shape, 300.0), 300 + cost, cost)
+    assert complaints({EMPTY: slow_empty, "a": short})["a"].reason == "below the floor"
+    assert complaints({EMPTY: slow_empty, "a": turns("a", np.full(shape, 200.0), 200 + cost, cost)}) == {}
+    assert complaints(trial) == {}
+    few = LEAST_TURNS - 1
+    assert complaints({EMPTY: slow_empty[:few], "a": short[:few]}) == {}
+    tried("exploits")
+
+
+def test_one_call_that_works_for_the_whole_batch_is_uneven(tried):
+    trial = IDLE.trial(np.random.default_rng(12))
+    for share, reason in ((UNEVEN_SHARE + 0.05, "uneven calls"), (UNEVEN_SHARE - 0.05, None)):
+        accounts = Accounts(effect=0.02)
+        accounts.firsts["a"] = [share] * LEAST_TURNS
+        found = accounts.complaints(trial)
+        assert (found["a"].reason if found else None) == reason
+    accounts.firsts["a"] = [0.95] * (LEAST_TURNS - 1)
+    assert accounts.complaints(trial) == {}, "too early to tell"
+    tried("exploits")
+
+
+def on_device(share, *, name="a", wall_ms=10.0, blocks=4, rounds=6):
+    random = np.random.default_rng(13)
+    wall = wall_ms * MS * random.lognormal(0, 0.02, (blocks, rounds))
+    own = turns(name, wall, wall + 100 * US, wall)
+    return [
+        msgspec.structs.replace(one, device_ns=None if share is None else round(share * one.wall_ns)) for one in own
+    ]
+
+
+@pytest.mark.parametrize(
+    "share, reason",
+    [
+        (0.95, None),
+        (DEVICE_SHARE + 0.02, None),
+        (DEVICE_SHARE - 0.02, "host work"),
+        (0.05, "host work"),
+        (1.5, "its clock and ours disagree"),
+        (None, "no device clock"),
+    ],
+)
+def test_the_device_clock_must_explain_the_wall(share, reason, tried):
+    """Of a baseline: half of its time at least, and never more than passed."""
+    accounts = Accounts(effect=0.02, clock="device", baseline="a")
+    found = accounts.complaints({"a": on_device(share)})
+    assert (found["a"].reason if found else None) == reason
+    assert Accounts(effect=0.02, baseline="a").complaints({"a": on_device(share)}) == {}, "nobody asked for that clock"
+    tried("exploits", reason is not None)
+
+
+def test_a_candidate_leaves_no_more_out_of_its_device_clock_than_the_baseline(tried):
+    accounts = Accounts(effect=0.02, clock="device", baseline="base")
+    base = on_device(0.95, name="base")
+    same = {"base": base, CONTROL: on_device(0.95, name=CONTROL), "a": on_device(0.94)}
+    assert accounts.complaints(same) == {}
+    assert accounts.complaints({**same, "a": on_device(0.6)})["a"].reason == "host work"
+    tried("exploits")
+
+
+def test_arms_without_turns_and_the_empty_one_are_not_judged():
+    trial = IDLE.trial(np.random.default_rng(14))
+    assert complaints({**trial, CONTROL: []}) == {}
+    assert Accounts(effect=0.02).complaints({EMPTY: trial[EMPTY]}) == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="the count is the Linux kernel's")
+def test_the_kernel_counts_the_wait_for_a_core():
+    """Two spinning processes on one core: each waits about half of the time."""
+    spin = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})\nwhile True: pass"
+    processes = [subprocess.Popen([sys.executable, "-c", text]) for text in (spin, spin)]
+    host = system.host()
+    try:
+        deadline = time.monotonic() + 60
+        while host.usage(processes[1].pid).waited_ns < 50 * MS and time.monotonic() < deadline:
+            time.sleep(0.05)
+        usage = host.usage(processes[1].pid)
+        assert usage.waited_ns >= 50 * MS and usage.cpu_ns > 0
+    finally:
+        for process in processes:
+            process.kill()
+            process.wait()
+    assert host.usage(processes[1].pid) == system.Usage(0, 0)
