@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from scripted_runs import scripted_run
+from scripted_runs import blocked_run, scripted_run
 from whet.cli import app, failure, probes
 from whet.cli.output import write_text
 from whet.errors import ExitCode, StoreError, WhetError
@@ -21,7 +21,7 @@ from whet.evidence.store import Store
 
 RUNS = [
     scripted_run(1, variants=3),
-    scripted_run(2, variants=3, scale=1.5),
+    scripted_run(2, variants=3, scale=3.5),
     scripted_run(3, variants=3, refused=(2,)),
     scripted_run(4, engine="graph"),
 ]
@@ -110,14 +110,43 @@ def test_compare_and_its_exit_codes(whet, stored):
     assert shown.out.index("environment differs") < shown.out.index("not interleaved") < shown.out.index("SLOWER")
     assert whet("compare", *slower, "--fail-if-slower").code == ExitCode.SLOWER
     assert whet("compare", *reversed(slower), "--fail-if-slower").code == ExitCode.OK
-    assert whet("compare", *slower, "--fail-if-slower", "--effect", "0.9").code == ExitCode.OK
     assert whet("compare", RUNS[0].id, RUNS[2].id, "--fail-if-slower").code == ExitCode.REFUSED
-    assert whet("compare", *slower, "--fail-if-slower", "--effect", "0.5").code == ExitCode.UNDECIDED
+    assert whet("compare", *slower, "--fail-if-slower", "--effect", "0.9").code == ExitCode.UNDECIDED
 
 
 def test_the_effect_may_come_from_the_settings(whet, stored, tmp_path):
     (tmp_path / "whet.toml").write_text("effect = 0.9\n")
-    assert whet("compare", RUNS[0].id, RUNS[1].id, "--fail-if-slower").code == ExitCode.OK
+    assert whet("compare", RUNS[0].id, RUNS[1].id, "--fail-if-slower").code == ExitCode.UNDECIDED
+
+
+def test_repeated_runs_tell_how_far_runs_lie_apart(whet, whet_env, tmp_path):
+    """The same code again and again, at last slower by a fifth: the store's history makes the interval narrower."""
+    path = tmp_path / "history.sqlite"
+    runs = [
+        msgspec.structs.replace(blocked_run(seed, blocks=8), engine_sha256="a" * 64, control=None) for seed in range(12)
+    ]
+    slow = [msgspec.structs.replace(s, wall_ns=int(s.wall_ns * 1.2)) for s in runs[-1].samples]
+    runs[-1] = msgspec.structs.replace(runs[-1], samples=slow)
+    with Store.open(path) as store:
+        for run in runs:
+            store.add(run)
+    files = []
+    for run in runs[-2:]:
+        files.append(tmp_path / f"{run.id}.json")
+        files[-1].write_text(whet("report", run.id, "--format", "json", "--store", path).out)
+    known = json.loads(whet("compare", *files, "--store", path, "--json").out)["changes"]
+    alone = json.loads(whet("compare", *files, "--store", tmp_path / "none.sqlite", "--json").out)["changes"]
+    assert {change["repeats"] for change in known} == {9} and {change["repeats"] for change in alone} == {0}
+    for told, assumed in zip(known, alone, strict=True):
+        assert told["outcome"] == "SLOWER" and told["high"] - told["low"] < assumed["high"] - assumed["low"]
+
+
+def test_two_files_are_compared_without_a_store(whet, stored, tmp_path):
+    for run in RUNS[:2]:
+        (tmp_path / f"{run.id}.json").write_text(whet("report", run.id, "--format", "json").out)
+    stored.write_text("not a store any more, and longer than sixteen bytes")
+    done = whet("compare", *(f"{run.id}.json" for run in RUNS[:2]))
+    assert done.code == 0 and "SLOWER" in done.out and not done.err
 
 
 def test_decide_is_kept_and_shown(whet, stored, tmp_path):

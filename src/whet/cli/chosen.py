@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
 from click.shell_completion import CompletionItem
 
-from whet.errors import BadInput, WhetError
+from whet.errors import BadInput, StoreError, WhetError
 
 if TYPE_CHECKING:
     from whet.evidence.record import Export, Run
     from whet.evidence.store import Store
+
+MOST_HISTORY = 30
 
 
 class RunName(click.ParamType[str]):
@@ -65,6 +68,22 @@ def find_export(names: tuple[str, ...], store_path: Path | None) -> Export:
             runs.append(run)
             decisions += store.decisions(run.id)
     return Export(runs=runs, decisions=decisions)
+
+
+def find_history(run: Run, store_path: Path | None) -> list[Run]:
+    """Stored runs of the same engine, device and case, newest first: they tell how far runs of one code lie apart.
+
+    None where there is no store that can be read: a comparison of two files does not need one.
+    """
+    from whet.cli.settings import open_store
+
+    found: list[Run] = []
+    with suppress(StoreError), open_store(store_path, read_only=True) as store:
+        alike = (one.id for one in store.list(engine=run.engine, device=run.device) if one.case == str(run.case))
+        for run_id in islice(alike, MOST_HISTORY):
+            with suppress(StoreError):
+                found.append(store.get(run_id))
+    return found
 
 
 def _read_export(path: Path) -> Export:

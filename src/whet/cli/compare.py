@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from itertools import groupby
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -35,11 +36,12 @@ def command(
 
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that `whet report` wrote.
     """
-    from whet.cli.chosen import find_run
+    from whet.cli.chosen import find_history, find_run
     from whet.cli.console import print_json
     from whet.evidence.compare import compare
 
-    comparison = compare(find_run(before, store_path), find_run(after, store_path), effect=effect)
+    first, second = (find_run(which, store_path) for which in (before, after))
+    comparison = compare(first, second, effect=effect, history=find_history(second, store_path))
     if as_json:
         print_json(comparison)
     else:
@@ -83,12 +85,14 @@ def _show(comparison: Comparison) -> None:
         if change.ratio is None or change.low is None or change.high is None:
             numbers = ["", "", "", ""]
         else:
-            span = f"{units.ratio(change.low)} to {units.ratio(change.high)}"
+            span = units.interval(change.low, change.high)
             medians = [units.duration(ns) for ns in (change.before_ns or 0, change.after_ns or 0)]
             numbers = [*medians, f"{units.ratio(change.ratio)}×", span]
-        said = f"{change.outcome}{f': {change.reason}' if change.reason else ''}"
-        table.add_row(change.variant, *numbers, said, style=COLOURS[change.outcome])
+        table.add_row(change.variant, *numbers, change.outcome, style=COLOURS[change.outcome])
     out.print(table)
+    for reason, some in groupby(comparison.changes, key=lambda change: change.reason):
+        if reason:
+            out.print(f"{', '.join(change.variant for change in some)}: {reason}")
     for where, names in (("before", comparison.only_before), ("after", comparison.only_after)):
         if names:
             out.print(f"only {where}: {', '.join(names)}")
