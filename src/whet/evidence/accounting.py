@@ -115,7 +115,7 @@ class Accounts:
         said = [s.device_ns for s in own]
         if None in said:
             return Red("no device clock", "the engine reports no device time; compare with --clock wall")
-        if any((s.device_ns or 0) > s.outside_ns for s in own):
+        if any((s.device_ns or 0) > max(s.outside_ns, s.wall_ns) for s in own):
             return Red("its clock and ours disagree", "the device clock says more than passed outside")
         share = float(np.median([(s.device_ns or 0) / max(1, s.wall_ns) for s in own]))
         hint = "either work is done on the host, or the case is too small for this clock; compare with --clock wall"

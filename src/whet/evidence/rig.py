@@ -1,4 +1,4 @@
-"""Referee, judge and benches of one plan, and the turns that the benches take.
+"""Referee, judge and benches of one plan: the turns that the benches take, and the rounds they make up.
 
 A bench is frozen unless it is its turn. In a round the referee draws inputs in private and the judge poisons every
 output; then each arm in turn warms up on data that is no secret, is frozen, gets the round's inputs, is thawed, says
@@ -9,22 +9,24 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
 from random import SystemRandom
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from whet.errors import DeviceOutOfMemory, WhetError
-from whet.evidence import messages, seeds, system
+from whet.evidence import messages, seeds
 from whet.evidence.adapter import adapter_of
+from whet.evidence.benches import Benches, Memory, Plan, Stand
 from whet.evidence.buffers import poison_word
-from whet.evidence.messages import Claim, Done, Layout, Load
+from whet.evidence.messages import Claim, Done
 from whet.evidence.officials import OfficialLost, Officials
 from whet.evidence.readings import Reading, Red
-from whet.evidence.record import CONTROL, EMPTY, Isolation
+from whet.evidence.record import EMPTY
 from whet.evidence.system import NotStopped
-from whet.evidence.worker import START_LIMIT_S, Faults, ProcessEnded, ProcessGarbled, ProcessSilent, Worker
-from whet.protocol import Case, Clock, Engine, Variant
+from whet.evidence.worker import Faults, Worker
+from whet.protocol import Case
+
+__all__ = ["WARM_UP_LIMIT_NS", "Plan", "Rig", "Stand", "memory_room"]
 
 # A call that takes longer needs no warming up.
 WARM_UP_LIMIT_NS = 100_000_000
@@ -37,61 +39,19 @@ REST_SHARE = 0.05
 T = TypeVar("T")
 
 
-@dataclass(frozen=True)
-class Plan:
-    """What is put on trial: enough to start every process and to draw every random number."""
-
-    engine: Engine
-    ref: str
-    variants: tuple[Variant, ...]
-    device: str
-    seed: int
-    clock: Clock = "wall"
-    call_limit_s: float = 60.0
-    regime: str = "warm"
-    # Only tests give variants unequal numbers of calls; by name, a factor on the trial's own number.
-    more_calls: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass
-class Stand:
-    """One arm's place: its memory, its process while it has one, and what was counted there."""
-
-    name: str
-    arm: int
-    variant: Variant | None
-    worker: Worker | None = None
-    threads: int = 1
-    regions_ns: dict[str, list[int]] = field(default_factory=dict)
-    calls: int = 0
-    # Turns of the present process.
-    turns: int = 0
-    full_checks: int = 0
-    agreements: int = 0
-
-
-class Rig:
+class Rig(Benches):
     """Use as a context manager: `open` a case, `start` benches for it, play rounds."""
 
     def __init__(self, plan: Plan) -> None:
-        self.plan = plan
-        self.host = system.host()
-        self.stands = {str(variant): Stand(str(variant), arm, variant) for arm, variant in enumerate(plan.variants)}
-        for name in (CONTROL, EMPTY):
-            self.stands[name] = Stand(name, len(self.stands), None)
+        super().__init__(plan)
         self.officials = Officials(plan.ref, call_limit_s=plan.call_limit_s)
-        self.isolation: Isolation | None = None
-        self.cores: list[int] = self.host.usable_cores()
         self.slots = 0
         self.oracle_ns = 0
         self.errors: dict[str, float] = {}
         # Calls so long that warming up would only cost time.
         self.long_calls = False
         self._random = SystemRandom()
-        self._memory: list[int] = []
-        # How the benches were started last, in case they have to be started again.
-        self._started: dict[str, Any] = {"arms": []}
-        self.refused: set[str] = set()
+        self._fds: list[int] = []
 
     def __enter__(self) -> Rig:
         adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
@@ -109,11 +69,6 @@ class Rig:
         self.stop()
         self.officials.close()
         self._forget_memory()
-
-    @property
-    def alive(self) -> list[str]:
-        """Variants that no gate has refused."""
-        return [str(variant) for variant in self.plan.variants if str(variant) not in self.refused]
 
     def open(self, case: Case, slots: int = 1) -> None:
         """Makes the memory of `case` anew; `start` puts benches on it, or `move_on` those that are there."""
@@ -135,10 +90,10 @@ class Rig:
         self.slots = slots
         sizes = self.layout.fixed.size_bytes, self.layout.inputs.size_bytes, self.layout.outputs.size_bytes
         fixed, expected = self._make("fixed", sizes[0]), self._make("expected", sizes[2])
-        self._arms = [(self._make("inputs", sizes[1]), self._make("outputs", sizes[2])) for _ in self.stands]
-        self.officials.map(self.layout, fixed, expected, self._arms)
-        self._fixed = fixed
-        self._sealed = all([self.host.forbid_new_writers(fd) for fd in (fixed, *(inputs for inputs, _ in self._arms))])
+        arms = [(self._make("inputs", sizes[1]), self._make("outputs", sizes[2])) for _ in self.stands]
+        self.officials.map(self.layout, fixed, expected, arms)
+        self.memory = Memory(self.layout, fixed, arms)
+        self._sealed = all([self.host.forbid_new_writers(fd) for fd in (fixed, *(inputs for inputs, _ in arms))])
 
     @property
     def slot_bytes(self) -> int:
@@ -151,50 +106,6 @@ class Rig:
         """What one call reads."""
         groups = [*self.layout.fixed.groups, self.layout.inputs.groups[0]]
         return sum(one.size_bytes for group in groups for one in group)
-
-    def start(
-        self, arms: Sequence[str], *, cores: list[int] | None = None, baseline: str = "", sealed: bool = False
-    ) -> dict[str, Red]:
-        """Fresh processes for these arms on the open case, frozen; returns the arms that failed at it."""
-        self.stop()
-        self._started = {"arms": list(arms), "cores": cores, "baseline": baseline, "sealed": sealed}
-        self.cores = cores or self.host.usable_cores()
-        for name in arms:
-            stand = self.stands[name]
-            stand.worker, stand.turns = Worker("bench"), 0
-        steps = (self._greet, self._load, self._set_up, *([self._seal] if sealed else []), self._rest)
-        return self._step_by_step(arms, steps, baseline)
-
-    def move_on(self, arms: Sequence[str]) -> dict[str, Red]:
-        """The processes that are there, on the case that is open now; those that are not, fresh."""
-        if any(self.stands[name].worker is None for name in arms):
-            return self.start(arms)
-        return self._step_by_step(arms, (self._wake, self._set_up, self._rest))
-
-    def _step_by_step(self, arms: Sequence[str], steps: Sequence[Any], baseline: str = "") -> dict[str, Red]:
-        """All arms take each step side by side."""
-        reds: dict[str, Red] = {}
-        for step in steps:
-            for ask in (True, False):
-                for name in arms:
-                    if name not in reds and (red := self._guarded(self.stands[name], step, baseline, ask=ask)):
-                        reds[name] = red
-        return reds
-
-    def stop(self) -> None:
-        """Ends all benches."""
-        for stand in self.stands.values():
-            if stand.worker is not None:
-                stand.worker.close()
-                stand.worker = None
-
-    def retire(self, name: str) -> None:
-        """Refused: it takes no further part."""
-        self.refused.add(name)
-        stand = self.stands[name]
-        if stand.worker is not None:
-            stand.worker.close()
-            stand.worker = None
 
     def round(
         self,
@@ -243,9 +154,6 @@ class Rig:
             results[name] = self._turn(self.stands[name], count, drawn[0], timing or self.plan.clock == "device")
         self._judge(results, full=full)
         return results
-
-    def now_s(self) -> float:
-        return time.monotonic()
 
     def save_evidence(self, name: str, slot: int, path: str) -> None:
         try:
@@ -370,93 +278,15 @@ class Rig:
             key = str(stand.variant) if stand.variant else name
             self.errors[key] = max(self.errors.get(key, 0.0), report.error)
 
-    def _wake(self, stand: Stand, _: str, ask: bool) -> Red | None:
-        assert stand.worker is not None
-        if ask:
-            self.host.thaw(stand.worker.pid)
-        return None
-
-    def _greet(self, stand: Stand, _: str, ask: bool) -> Red | None:
-        if ask:
-            return None
-        assert stand.worker is not None
-        hello = stand.worker.greet()
-        self.host.pin(stand.worker.pid, self.cores)
-        if self.isolation is None:
-            self.isolation = _isolation(hello)
-        return None
-
-    def _load(self, stand: Stand, baseline: str, ask: bool) -> Red | None:
-        assert stand.worker is not None
-        if ask:
-            variant = self.stands[baseline].variant if stand.name == CONTROL else stand.variant
-            ref = "" if variant is None or variant.file else self.plan.ref
-            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device))
-            return None
-        answer = stand.worker.answer(START_LIMIT_S)
-        return Red("raised", answer.text) if isinstance(answer, messages.Raised) else None
-
-    def _set_up(self, stand: Stand, _: str, ask: bool) -> Red | None:
-        assert stand.worker is not None
-        if ask:
-            inputs, outputs = self._arms[stand.arm]
-            stand.worker.post(_with_fds(self.layout, 3), [self._fixed, inputs, outputs])
-            return None
-        answer = stand.worker.answer(START_LIMIT_S)
-        if isinstance(answer, messages.Raised):
-            return Red("raised", answer.text)
-        stand.worker.must_be(Done, answer)
-        return None
-
-    def _seal(self, stand: Stand, _: str, ask: bool) -> Red | None:
-        assert stand.worker is not None
-        if ask:
-            stand.worker.post(messages.Seal())
-            return None
-        answer = stand.worker.answer(START_LIMIT_S)
-        stand.worker.must_be(Done, answer)
-        return None
-
-    def _rest(self, stand: Stand, _: str, ask: bool) -> Red | None:
-        """Frozen from here on, and looked at: what it left running or shares with others."""
-        worker = stand.worker
-        assert worker is not None
-        if ask:
-            return None
-        self.host.freeze(worker.pid)
-        stand.threads = self.host.threads(worker.pid)
-        if self.host.children(worker.pid):
-            return Red("left a process", "a process that it started in setup() goes on")
-        if shared := self.host.shared_with_others(worker.pid):
-            return Red("shares memory", f"it holds {shared} for writing, through which it could talk to its rivals")
-        return None
-
-    def _guarded(self, stand: Stand, step: Any, baseline: str, *, ask: bool) -> Red | None:
-        try:
-            red: Red | None = step(stand, baseline, ask)
-        except (ProcessEnded, ProcessSilent, ProcessGarbled) as error:
-            red = Red(error.reason, f"{step.__name__.strip('_').replace('_', ' ')}: {error}")
-        except NotStopped as error:
-            red = Red("died", str(error))
-        except WhetError as error:
-            red = Red("device failed", f"{type(error).__name__}: {error.cause}", cause=error)
-        return red
-
     def _make(self, name: str, size_bytes: int) -> int:
         fd: int = self.host.make_memory(name, size_bytes)
-        self._memory.append(fd)
+        self._fds.append(fd)
         return fd
 
     def _forget_memory(self) -> None:
-        for fd in self._memory:
+        for fd in self._fds:
             os.close(fd)
-        self._memory.clear()
-
-
-def _with_fds(layout: Layout, count: int) -> Layout:
-    import msgspec
-
-    return msgspec.structs.replace(layout, fds=count)
+        self._fds.clear()
 
 
 def _longest(claim: Claim) -> float:
@@ -466,13 +296,6 @@ def _longest(claim: Claim) -> float:
     starts = [claim.start_ns, *claim.ends_ns[:-1]]
     spans = [end - start for start, end in zip(starts, claim.ends_ns, strict=True)]
     return spans[0] / claim.wall_ns if spans[0] == max(spans) else 0.0
-
-
-def _isolation(hello: messages.Hello) -> Isolation:
-    asked = system.level()
-    weaker = "" if not hello.missing else " (weaker than usual)"
-    granted = ["frozen between turns", "a process of its own", *hello.granted]
-    return Isolation(name=f"{asked}{weaker}", granted=granted, missing=hello.missing)
 
 
 def memory_room(slot_bytes: int, limit_bytes: int) -> int:
