@@ -311,7 +311,8 @@ class Experiment:
 def _from_outside(sample: Sample, cost_ns: float) -> Sample:
     import msgspec
 
-    return msgspec.structs.replace(sample, wall_ns=max(1, round(sample.outside_ns - cost_ns)))
+    # A turn that cost less than usual must not look like one without work.
+    return msgspec.structs.replace(sample, wall_ns=max(1, sample.wall_ns // 2, round(sample.outside_ns - cost_ns)))
 
 
 def default_evidence_folder() -> Path:

@@ -210,7 +210,8 @@ class Rig(Benches):
         return Reading(
             calls=calls,
             wall_ns=claim.wall_ns,
-            outside_ns=max(0, heard_ns - thawed_ns - used.waited_for_others_ns - own_used.waited_ns),
+            # Some of the waiting lies inside the claim, and some after the answer.
+            outside_ns=max(claim.wall_ns, heard_ns - thawed_ns - used.waited_for_others_ns - own_used.waited_ns),
             cpu_ns=used.cpu_ns,
             waited_ns=used.waited_ns,
             device_ns=claim.device_ns,
