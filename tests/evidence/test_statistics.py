@@ -302,7 +302,7 @@ def test_a_factor_of_two_is_found_under_any_noise(model):
 
 
 def test_five_percent_are_found_by_default_trials(tried):
-    """Noise as measured: block values of equal kernels spread by 3.7 %."""
+    """Noise as on one real core: block values of equal kernels spread by 3.7 %."""
     trials = 30
     found = [said(trial("real", {"a": 1.0, "b": 1.05}, seed, BUDGETS["default"])) for seed in range(trials)]
     assert found.count(Outcome.SLOWER) >= 0.9 * trials and Outcome.FASTER not in found

@@ -138,6 +138,17 @@ def test_a_red_baseline_is_replaced_and_the_control_follows(arm):
     assert result.control_interval.ratio == pytest.approx(1.0, rel=0.1)
 
 
+def test_baseline_and_control_red_at_once_cost_one_variant():
+    """They run the same code, so one fault shows in both; the next in line has nothing to do with it."""
+    source = scripted(a=1.0, b=1.0, c=0.5)
+    source.reds = {("a", 8): WRONG, (CONTROL, 8): WRONG}
+    result = run(source)
+    assert set(result.reds) == {"a"} and result.baseline == "b" and set(result.intervals) == {"c"}
+    source = scripted(a=1.0, b=1.0, c=0.5)
+    source.start_reds = {(CONTROL, 0): WRONG, ("a", 0): WRONG, ("b", 0): WRONG}
+    assert set(run(source).reds) == {"a", "b"}
+
+
 def test_one_survivor_ends_the_trial():
     source = scripted(a=1.0, b=1.0, c=1.0)
     source.reds = {("a", 1): WRONG, ("b", 1): WRONG}
@@ -237,6 +248,13 @@ def test_a_dear_oracle_is_asked_first_last_and_when_nobody_expects_it():
 
     first, second = asked(1), asked(2)
     assert first[:100] != second[:100]
+
+
+def test_a_dear_oracle_does_not_cost_the_blocks_their_rounds():
+    source = scripted("modes", a=1.0, b=1.0)
+    source.oracle_ns = 1_000_000_000
+    result = run(source, names="ab")
+    assert {block.rounds for block in result.blocks[:-1]} == {QUICK.rounds}
 
 
 def test_which_rounds_are_checked_does_not_hang_on_the_seed():

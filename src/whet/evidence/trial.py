@@ -164,6 +164,8 @@ class Trial:
     def _fit_rounds(self, started_s: float, round_s: float) -> None:
         """Blocks come first: a slow kernel gets fewer rounds in each rather than fewer blocks."""
         room_s = self.budget.seconds / self.budget.blocks - started_s
+        # The oracle saw this round; where it is dear it will not see most of the others.
+        round_s = min(round_s, (round_s - self.source.oracle_ns / 1e9) / (1 - ORACLE_SHARE))
         self._per_block = max(1, min(self.budget.rounds, int(room_s / max(round_s, 1e-9)) - 1))
 
     def _reason_to_stop(self) -> str:
@@ -211,21 +213,21 @@ class Trial:
 
     def _hear(self, reds: Mapping[str, Red]) -> None:
         """No time of a red variant survives. The control runs the baseline's code, so its red is the baseline's."""
+        result = self._result
         for arm, red in reds.items():
+            name = result.baseline if arm == CONTROL else arm
             if arm == EMPTY:
-                self._result.lost[EMPTY] = red
+                result.lost[EMPTY] = red
                 self._leave(EMPTY)
-                continue
-            name = self._result.baseline if arm == CONTROL else arm
-            if name not in self._alive:
-                continue
-            self._alive.remove(name)
-            self._result.reds[name] = red
-            self._leave(name)
-            if name == self._result.baseline:
-                # What the control measured was the old baseline; the new one gets its control with the next block.
-                self._leave(CONTROL)
-                self._result.baseline = next(iter(self._alive), "")
+            elif name in self._alive:
+                self._alive.remove(name)
+                result.reds[name] = red
+                self._leave(name)
+        # Only now: both may be red at once, and the control's red must not fall on whoever takes the baseline's place.
+        if result.baseline not in self._alive:
+            # What the control measured was the old baseline; the new one gets its control with the next block.
+            self._leave(CONTROL)
+            result.baseline = next(iter(self._alive), "")
 
     def _leave(self, arm: str) -> None:
         self._result.samples[arm], self._result.warm_up[arm] = [], []
