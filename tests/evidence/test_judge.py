@@ -60,9 +60,9 @@ class Court:
     def answer(self, arm: int, value, slot: int = 0) -> None:
         self.y(arm, slot)[:] = value
 
-    def judge(self, calls=None, *, full: bool = True, tolerance=EXACT):
+    def judge(self, calls=None, *, full: bool = True, tolerance=EXACT, seen=None):
         asked = calls or {0: 1, 1: 1}
-        expected = max(asked.values()) if full else 0
+        expected = seen if seen is not None else list(range(max(asked.values()) if full else 0))
         return self.bailiff.judge(Judge(calls=asked, expected=expected, tolerance=tolerance)).reports
 
     def reasons(self, calls=None, *, full: bool = True, tolerance=EXACT) -> list[str]:
@@ -371,3 +371,15 @@ def test_messages_of_the_judge_survive_the_wire(court):
     table.answer(0, 7)
     report = table.judge({0: 1})[0]
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(report), type=type(report)) == report
+
+
+def test_slots_that_the_oracle_did_not_see_are_held_against_each_other(court, tried):
+    """Three calls, of which the oracle saw the second: the others must be written and agree."""
+    for wrong in range(3):
+        table = court(slots=3)
+        for slot in range(3):
+            table.answer(0, table.right[slot], slot)
+            table.answer(1, table.right[slot] + (slot == wrong), slot)
+        told = table.judge({0: 3, 1: 3}, seen=[1])
+        assert [told[arm].reason for arm in (0, 1)] == (["", "wrong output"] if wrong == 1 else ["disputed"] * 2)
+    tried("planted faults", 3)

@@ -13,7 +13,7 @@ TARGET_NS = 3_000_000
 # What the slowest variant's turn may take so that the fastest one's is long enough.
 SLOWEST_TURN_NS = 100_000_000
 LONGEST_TURN_NS = 2_000_000_000
-# What making inputs and asking the oracle may cost per round merely to reach the target.
+# What making inputs may cost per round merely to reach the target.
 ROUND_COST_NS = 60_000_000
 MAX_CALLS = 512
 

@@ -161,8 +161,7 @@ class Experiment:
         chosen = Batch(1)
         if self.plan.clock == "wall" and self.plan.regime == "warm":
             room = memory_room(rig.slot_bytes, SLOTS_LIMIT_BYTES)
-            cost_ns = rig.layout.prepare_ns + rig.oracle_ns
-            chosen = batch(once, quantum_ns(), cost_ns, room)
+            chosen = batch(once, quantum_ns(), rig.layout.prepare_ns, room)
         rig.open(self.case, chosen.calls * max([1, *self.plan.more_calls.values()]))
         parallel, reds = self._probe(rig, chosen.calls)
         result = Trial(

@@ -6,6 +6,7 @@ It copies the outputs of a frozen bench into memory that no bench ever maps and 
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -53,9 +54,7 @@ class Bailiff:
         self._calls = asked.calls
         self._copies = {arm: self._outputs[arm].copy() for arm in asked.calls}
         reports = {arm: self._report(arm, asked) for arm in asked.calls}
-        if asked.expected == 0:
-            reports |= self._dissent(asked)
-        return Judged(reports=reports)
+        return Judged(reports=reports | self._dissent(asked, reports))
 
     def save(self, asked: Save) -> Done:
         """Inputs, expected and got of one slot of the last judgement, for later study."""
@@ -86,7 +85,7 @@ class Bailiff:
         if broken := buffers.broken_guard(self._copies[arm], self._layout.outputs):
             return self._red(arm, "out of bounds", f"the variant wrote over {broken}")
         error = 0.0
-        for slot in range(min(asked.calls[arm], asked.expected)):
+        for slot in (slot for slot in asked.expected if slot < asked.calls[arm]):
             expected = buffers.views(self._expected, self._layout.outputs.groups[slot])
             if found := self._wrong(arm, slot, expected, asked.tolerance):
                 return found
@@ -108,24 +107,25 @@ class Bailiff:
             return msgspec.structs.replace(self._red(arm, reason, detail, slot), **found_in)
         return None
 
-    def _dissent(self, asked: Judge) -> dict[int, Judgement]:
-        """Without the oracle: everything written, and every arm agrees with the first one on the slots both ran.
+    def _dissent(self, asked: Judge, reports: Mapping[int, Judgement]) -> dict[int, Judgement]:
+        """Where the oracle was not asked: everything written, and every arm agrees with the first on what both ran.
 
         What is not finite may be what is left of the poison, so it agrees with nothing.
         """
-        first, *others = asked.calls
-        found = {}
-        for arm, calls in asked.calls.items():
-            for slot in range(calls):
-                for name, got in self._got(arm, slot).items():
-                    if arm not in found and self._unwritten(arm, slot, name):
-                        found[arm] = self._red(arm, "not written", f"some of {name!r} was not written", slot)
-                    elif arm not in found and not finite(got).all():
-                        found[arm] = self._red(arm, "disputed", f"some of {name!r} is not finite", slot)
+        calls = {arm: count for arm, count in asked.calls.items() if not reports[arm].reason}
+        unseen = [slot for slot in range(max(calls.values(), default=0)) if slot not in asked.expected]
+        found: dict[int, Judgement] = {}
+        for arm, slot in ((arm, slot) for arm in calls for slot in unseen if slot < calls[arm]):
+            for name, got in self._got(arm, slot).items():
+                if arm not in found and self._unwritten(arm, slot, name):
+                    found[arm] = self._red(arm, "not written", f"some of {name!r} was not written", slot)
+                elif arm not in found and not finite(got).all():
+                    found[arm] = self._red(arm, "disputed", f"some of {name!r} is not finite", slot)
+        first, *others = calls or [0]
         for other in others:
-            for slot in range(min(asked.calls[first], asked.calls[other])):
+            for slot in (slot for slot in unseen if slot < min(calls[first], calls[other])):
                 if self._wrong(other, slot, self._got(first, slot), asked.tolerance, slack=2.0):
-                    return {arm: found.get(arm) or self._red(arm, "disputed", "they disagree") for arm in asked.calls}
+                    return {arm: found.get(arm) or self._red(arm, "disputed", "they disagree") for arm in calls}
         return found
 
     def _red(self, arm: int, reason: str, detail: str, slot: int = 0) -> Judgement:

@@ -67,9 +67,9 @@ class Kept(Request, frozen=True, kw_only=True, tag=True):
 
 
 class Expect(Request, frozen=True, kw_only=True, tag=True):
-    """To the referee: ask the oracle about the first `slots` slots and leave the answers for the judge."""
+    """To the referee: ask the oracle about these slots and leave the answers for the judge."""
 
-    slots: int
+    slots: list[int]
 
 
 class Poison(Request, frozen=True, kw_only=True, tag=True):
@@ -79,10 +79,13 @@ class Poison(Request, frozen=True, kw_only=True, tag=True):
 
 
 class Judge(Request, frozen=True, kw_only=True, tag=True):
-    """To the judge: copy the outputs of these arms and judge the copies. `expected` counts the slots with an answer."""
+    """To the judge: copy the outputs of these arms and judge the copies.
+
+    `expected` names the slots with an answer of the oracle's; in the others the arms have to agree with each other.
+    """
 
     calls: dict[int, int]
-    expected: int
+    expected: list[int]
     tolerance: Tolerance
 
 

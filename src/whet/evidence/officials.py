@@ -84,14 +84,14 @@ class Officials:
     def kept(self, arm: int) -> bool:
         return bool(self._ask(self._referee, IsKept, messages.Kept(arm=arm)).kept)
 
-    def expect(self, slots: int) -> int:
-        """Has the oracle asked; how long that took."""
+    def expect(self, slots: list[int]) -> int:
+        """Has the oracle asked about these slots; how long that took."""
         return int(self._ask(self._referee, Done, messages.Expect(slots=slots)).spent_ns)
 
     def poison(self, words: dict[int, int]) -> None:
         self._ask(self._judge, Done, messages.Poison(words=words))
 
-    def judge(self, calls: dict[int, int], expected: int, tolerance: Tolerance) -> Mapping[int, Judgement]:
+    def judge(self, calls: dict[int, int], expected: list[int], tolerance: Tolerance) -> Mapping[int, Judgement]:
         asked = messages.Judge(calls=calls, expected=expected, tolerance=tolerance)
         answer: Judged = self._ask(self._judge, Judged, asked)
         return answer.reports
@@ -100,7 +100,7 @@ class Officials:
         self._ask(self._judge, Done, messages.Evict(cores=cores))
 
     def save(self, arm: int, slot: int, path: str) -> None:
-        self.expect(slot + 1)
+        self.expect([slot])
         self._ask(self._judge, Done, messages.Save(arm=arm, slot=slot, path=path))
 
     def _ask(self, worker: Worker | None, kind: Any, request: Request, fds: list[int] | None = None) -> Any:

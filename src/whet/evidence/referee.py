@@ -100,7 +100,7 @@ class Referee:
     def expect(self, asked: Expect) -> Done:
         start = time.monotonic_ns()
         plain_arithmetic()
-        for slot in range(asked.slots):
+        for slot in asked.slots:
             if slot not in self._answers:
                 inputs = {**self._fixed, **{name: value.copy() for name, value in self._prepared[slot].items()}}
                 answer = ask(self.engine, "oracle", self._case, self._fixed_seed, self._seeds[slot], inputs)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from random import SystemRandom
 from typing import TypeVar
 
@@ -30,6 +30,8 @@ __all__ = ["WARM_UP_LIMIT_NS", "Plan", "Rig", "Stand", "memory_room"]
 
 # A call that takes longer needs no warming up.
 WARM_UP_LIMIT_NS = 100_000_000
+# The oracle may take so long over a round of several calls; beyond that it sees some of them.
+ORACLE_ROUND_NS = 60_000_000
 # Threads that run after a call has returned get this much processor time to come to rest.
 SPIN_PATIENCE_NS = 400_000_000
 STARVED_PATIENCE_S = 20.0
@@ -46,7 +48,9 @@ class Rig(Benches):
         super().__init__(plan)
         self.officials = Officials(plan.ref, call_limit_s=plan.call_limit_s)
         self.slots = 0
+        # What asking the oracle cost the last time: about a round, and about one call of it.
         self.oracle_ns = 0
+        self.oracle_slot_ns = 0.0
         self.errors: dict[str, float] = {}
         # Calls so long that warming up would only cost time.
         self.long_calls = False
@@ -256,18 +260,19 @@ class Rig(Benches):
         return False
 
     def _judge(self, results: dict[str, Reading | Red], *, full: bool) -> None:
-        """Replaces the readings that the judge does not confirm, and signs the others."""
+        """Replaces the readings that the judge does not confirm, and signs the others.
+
+        An oracle that is too dear for all calls of a turn is asked about some of them, drawn when the turns are over.
+        """
         told = {n: r for n, r in results.items() if isinstance(r, Reading) and n != EMPTY}
         if not told:
             return
         calls = {self.stands[name].arm: reading.calls for name, reading in told.items()}
-        most = max(calls.values())
-        if full:
-            self.oracle_ns = self.officials.expect(most)
-        reports = self.officials.judge(calls, most if full else 0, self.plan.engine.tolerance)
+        every = list(range(max(calls.values())))
+        slots = sorted(self._random.sample(every, self._affordable(len(every)))) if full else []
+        reports = self._reports(calls, slots)
         if any(report.reason == "disputed" for report in reports.values()):
-            self.oracle_ns = self.officials.expect(most)
-            full, reports = True, self.officials.judge(calls, most, self.plan.engine.tolerance)
+            full, reports = True, self._reports(calls, every)
         for name, reading in told.items():
             stand, report = self.stands[name], reports[self.stands[name].arm]
             stand.full_checks += full
@@ -278,6 +283,15 @@ class Rig(Benches):
             results[name] = reading.signed(report.digest, "full" if full else "agreement", report.error)
             key = str(stand.variant) if stand.variant else name
             self.errors[key] = max(self.errors.get(key, 0.0), report.error)
+
+    def _affordable(self, slots: int) -> int:
+        return max(1, min(slots, int(ORACLE_ROUND_NS / max(1.0, self.oracle_slot_ns))))
+
+    def _reports(self, calls: dict[int, int], slots: list[int]) -> Mapping[int, messages.Judgement]:
+        if slots:
+            self.oracle_ns = self.officials.expect(slots)
+            self.oracle_slot_ns = self.oracle_ns / len(slots)
+        return self.officials.judge(calls, slots, self.plan.engine.tolerance)
 
     def _make(self, name: str, size_bytes: int) -> int:
         fd: int = self.host.make_memory(name, size_bytes)
