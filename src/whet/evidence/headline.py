@@ -79,7 +79,7 @@ def _undecided(run: Run, aside: str) -> Headline:
     text = f"Undecided: {', '.join(v.candidate for v in open_ones)} or {run.baseline}"
     first = open_ones[0]
     if len(open_ones) == 1 and first.low is not None and first.high is not None:
-        text += f", {units.interval(first.low, first.high)} times its time"
+        text += f" (ratio {units.interval(first.low, first.high)})"
     reasons = " ".join(_sentence(reason) for reason in first.reasons)
     return Headline(outcome=Outcome.UNDECIDED, ship=None, text=text, detail=f"{reasons} {aside}".strip())
 
