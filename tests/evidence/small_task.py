@@ -76,6 +76,7 @@ def told(red: Red | None) -> dict:
 
 def told_in_setup(folder: Path, lines: str) -> dict:
     with rig_of(folder, "a", setup=f"{textwrap.dedent(lines).strip()}\n{TELL}") as rig:
+        _name_the_referee(folder, rig)
         rig.open(CASE)
         return told(rig.start(["a"], cores=rig.cores[:1])["a"])
 
@@ -83,9 +84,16 @@ def told_in_setup(folder: Path, lines: str) -> dict:
 def told_in_turn(folder: Path, lines: str, setup: str = "pass") -> dict:
     """The same from a sealed bench, while it has its turn."""
     with rig_of(folder, "a", setup=setup, run=f"{textwrap.dedent(lines).strip()}\n{TELL}") as rig:
+        _name_the_referee(folder, rig)
         rig.open(CASE)
         assert rig.start(["a"], cores=rig.cores[:1], sealed=True) == {}
         return told(rig.round(("turn", 0), ["a"])["a"])
+
+
+def _name_the_referee(folder: Path, rig: Rig) -> None:
+    """Its process id in a file, for snippets that try to reach it."""
+    assert rig.officials._referee is not None
+    (folder / "referee").write_text(str(rig.officials._referee.pid))
 
 
 def missing_here() -> dict[str, str]:

@@ -10,16 +10,17 @@ import sys
 from pathlib import Path
 
 import pytest
-from whet.evidence.gate import Plan, Rig
+from small_task import CASE, rig_of
 
 from whet.cli.app import invoke
 from whet.cli.growth_view import fitted_exponent
 from whet.cli.run_view import exit_code
 from whet.errors import BadInput, DeviceError, ExitCode, Unsupported
+from whet.evidence.examination import examine
+from whet.evidence.readings import Reading
 from whet.evidence.record import Gate, Outcome, Run, Verdict
-from whet.evidence.registry import load
 from whet.evidence.store import Store
-from whet.protocol import Case, parse_variant
+from whet.protocol import Case
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 WHET = Path(sys.executable).with_name("whet")
@@ -134,69 +135,45 @@ def test_a_store_that_cannot_be_opened_fails_before_anything_runs(tmp_path, monk
     assert done.returncode == ExitCode.ENVIRONMENT and "cure:" in done.stderr and "Traceback" not in done.stderr
 
 
-ENGINE = """
-import numpy as np
-from whet.errors import BadInput, DeviceLost, Unsupported
-from whet.protocol import *
-class E(Engine):
-    name = "e"
-    def cases(self): return [Case(sizes={"n": 4})]
-    def variants(self): return [VariantSpec("a", ""), VariantSpec("b", "")]
-    def outputs(self, case): return {"y": Output((4,), "i8")}
-    def prepare(self, case, seed): return {"x": np.arange(4)}
-    def setup(self, variant, case, fixed, device):
-        SETUP
-    def run(self, variant, state, inputs, outputs):
-        outputs["y"][:] = inputs["x"]
-        RUN
-    def oracle(self, case, fixed_seed, seed, inputs): return {"y": np.arange(4)}
-"""
-
-
-def rig_of(tmp_path, setup="pass", run="pass"):
-    path = tmp_path / "engine.py"
-    path.write_text(ENGINE.replace("SETUP", setup).replace("RUN", run))
-    loaded = load(str(path))
-    return Rig(Plan(loaded.engine, loaded.ref, tuple(parse_variant(loaded.engine, v) for v in "ab"), "cpu", 1))
-
-
 @pytest.mark.parametrize(
-    "setup, run, error",
+    "lines, error",
     [
-        ("raise Unsupported('no such unit', cure='another machine')", "pass", Unsupported),
-        ("raise BadInput('n is odd', cure='even n')", "pass", BadInput),
-        ("pass", "raise DeviceLost('gone', cure='again')", DeviceError),
+        ({"setup": "raise Unsupported('no such unit', cure='another machine')"}, Unsupported),
+        ({"setup": "raise BadInput('n is odd', cure='even n')"}, BadInput),
+        ({"setup": "raise DeviceLost('gone', cure='again')"}, DeviceError),
     ],
 )
-def test_what_a_device_cannot_do_is_no_refusal(tmp_path, setup, run, error):
-    with rig_of(tmp_path, setup, run) as rig, pytest.raises(error):
-        rig.open(Case(sizes={"n": 4}))
-        rig.round(("x", 1), ["a", "b"], {"a": 1, "b": 1})
+def test_what_no_variant_can_do_here_is_no_refusal(tmp_path, lines, error):
+    with rig_of(tmp_path, **lines) as rig, pytest.raises(error):
+        examine(rig, CASE)
+
+
+@pytest.mark.parametrize("where", ["setup", "run"])
+@pytest.mark.parametrize("error", ["DeviceLost('gone', cure='again')", "Unsupported('no such unit', cure='another')"])
+def test_a_device_that_fails_one_variant_costs_only_that_one(tmp_path, where, error):
+    with rig_of(tmp_path, **{where: f"if variant.name == 'a': raise {error}"}) as rig:
+        readings, refusals = examine(rig, CASE, turns=2)
+    assert set(refusals) == {"a"} and refusals["a"].red.reason == "device failed"
+    assert error.partition("(")[0] in refusals["a"].red.detail and [len(readings[name]) for name in readings] == [2]
 
 
 def test_a_variant_that_fails_in_setup_is_red_and_the_other_goes_on(tmp_path):
-    with rig_of(tmp_path, "if variant.name == 'a': {}['missing']") as rig:
-        failed = rig.open(Case(sizes={"n": 4}))
-        assert failed["a"].reason == "raised" and "KeyError" in failed["a"].detail and rig.alive == ["b"]
-        assert rig.round(("x", 1), ["b"], {"b": 1})["b"].calls == 1
+    with rig_of(tmp_path, setup="if variant.name == 'a': {}['missing']") as rig:
+        rig.open(CASE)
+        failed = rig.start(["a", "b"])
+        assert set(failed) == {"a"} and failed["a"].reason == "raised" and "KeyError" in failed["a"].detail
+        rig.retire("a")
+        assert rig.alive == ["b"]
+        found = rig.round(("x", 1), ["b"])["b"]
+        assert isinstance(found, Reading) and found.calls == 1
 
 
 def test_replacing_a_buffer_is_explained(tmp_path):
-    with rig_of(tmp_path, run="outputs['y'] = inputs['x'] * 1") as rig:
-        rig.open(Case(sizes={"n": 4}))
-        found = rig.round(("x", 1), ["a"], {"a": 1})["a"]
+    with rig_of(tmp_path, "a", run="outputs['y'] = inputs['x'] * 1") as rig:
+        rig.open(CASE)
+        rig.start(["a"])
+        found = rig.round(("x", 1), ["a"])["a"]
         assert found.reason == "raised" and "cannot be replaced" in found.detail
-
-
-def test_no_process_outlives_the_rig(tmp_path):
-    """Not even one that a variant forked."""
-    with rig_of(tmp_path, "import os; os.fork() or __import__('time').sleep(600)") as rig:
-        pids = [stand.worker.pid for stand in rig.stands.values()]
-        for stand in rig.stands.values():
-            stand.worker.post("open", case={"sizes": {"n": 4}}, inputs={}, outputs={})
-    for pid in pids:
-        with pytest.raises(ProcessLookupError):
-            os.killpg(pid, 0)
 
 
 def run_with(*outcomes, green=True):

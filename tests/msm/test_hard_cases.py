@@ -7,12 +7,12 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from whet.evidence.gate import Plan
-from whet.evidence.hard import examine_hard
 
 from whet.cli.check import check
 from whet.errors import BadInput, Cancelled, ExitCode
+from whet.evidence.hard_cases import examine_hard
 from whet.evidence.registry import load
+from whet.evidence.rig import Plan
 from whet.msm.adversarial import KINDS
 from whet.msm.engine import MsmEngine
 from whet.protocol import parse_variant

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import faulty_engine
 import pytest
-from whet.evidence.examine import Refusal, examine
-from whet.evidence.gate import Plan, Rig
 
 from native_build import BuildKind, build
+from whet.evidence.examination import Refusal, examine
+from whet.evidence.rig import Plan, Rig
 from whet.protocol import Case, parse_variant
 
 ENGINE_FILE = Path(faulty_engine.__file__)
@@ -49,7 +49,7 @@ def refused(variants: list[str]) -> dict[str, Refusal]:
         with Rig(plan) as rig:
             for case in CASES:
                 if rig.alive:
-                    found |= examine(rig, case, repeats=2)[1]
+                    found |= examine(rig, case, turns=2)[1]
     return found
 
 

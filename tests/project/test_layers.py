@@ -60,7 +60,7 @@ def test_layers_import_downwards_only():
 
 def test_an_upward_import_is_caught(tmp_path):
     planted = tmp_path / "planted.py"
-    planted.write_text("from whet.evidence.gate import Gate\nfrom whet import cli\n")
+    planted.write_text("from whet.evidence.rig import Rig\nfrom whet import cli\n")
     assert sorted(violations("msm", imports_of(planted))) == ["cli", "evidence"]
 
 

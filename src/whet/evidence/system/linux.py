@@ -22,9 +22,10 @@ from whet.evidence.system import seccomp
 from whet.evidence.system.common import STOP_LIMIT_S, Granted, NotStopped, Usage
 
 _NEW = {"mount": 0x00020000, "ipc": 0x08000000, "user": 0x10000000, "process": 0x20000000, "network": 0x40000000}
-_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _DROP_BOUNDING = 1, 4, 24
+_SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _DROP_BOUNDING, _ADOPT_ORPHANS = 1, 4, 24, 36
 _RECURSIVE, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 0x4000, 0x40000, 0x2, 0x4, 0x8
 _STOPPED = frozenset("tT")
+_ENDED = frozenset("ZX")
 # Regular files that a process may well map for reading and writing without sharing anything with a rival.
 _OWN_MAPS = ("/memfd:", "/dev/dri/", "/dev/nvidia", "/dev/zero", "/dev/kfd", "anon_inode:", "/i915", "/SYSV", "[")
 
@@ -89,6 +90,8 @@ def enter(level: str) -> tuple[int, Granted]:
     if level != "full":
         granted.missing["namespaces"] = "left out on request"
     die_with_parent()
+    # Without a process namespace too, a grandchild that lost its parent must be found among the children.
+    _libc().prctl(_ADOPT_ORPHANS, 1, 0, 0, 0)
     for limit in (resource.RLIMIT_CORE, resource.RLIMIT_RTPRIO, resource.RLIMIT_NICE):
         with contextlib.suppress(OSError, ValueError):
             resource.setrlimit(limit, (0, 0))
@@ -200,7 +203,10 @@ def _all_stopped(pid: int) -> bool:
     base = f"/proc/{pid}/task"
     for task in _names(base):
         try:
-            if _read(f"{base}/{task}/stat").rpartition(")")[2].split()[0] not in _STOPPED:
+            state = _read(f"{base}/{task}/stat").rpartition(")")[2].split()[0]
+            if state in _ENDED and task == str(pid):
+                raise ProcessLookupError
+            if state not in _STOPPED and state not in _ENDED:
                 return False
         except FileNotFoundError:
             continue
@@ -277,6 +283,11 @@ def usable_cores() -> list[int]:
 
 
 def kill(pid: int) -> None:
+    """Ends it with all its descendants. It is stopped first: what it adopts or starts meanwhile is found, too."""
+    with contextlib.suppress(ProcessLookupError, PermissionError):
+        os.kill(pid, signal.SIGSTOP)
+    for child in children(pid):
+        kill(child)
     with contextlib.suppress(ProcessLookupError, PermissionError):
         os.kill(pid, signal.SIGKILL)
 

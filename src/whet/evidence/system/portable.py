@@ -54,7 +54,9 @@ def freeze(pid: int) -> None:
         process = psutil.Process(pid)
         process.send_signal(signal.SIGSTOP)
         deadline = time.monotonic() + STOP_LIMIT_S
-        while process.status() != psutil.STATUS_STOPPED:
+        while (state := process.status()) != psutil.STATUS_STOPPED:
+            if state in (psutil.STATUS_ZOMBIE, psutil.STATUS_DEAD):
+                raise NotStopped("the process is gone")
             if time.monotonic() > deadline:
                 raise NotStopped("its threads did not stop")
             time.sleep(0)
