@@ -8,10 +8,10 @@ import time
 
 import msgspec
 import pytest
-
 from whet.evidence.claims import CLOCK_REPEATS, Claim, ClockTrack
 from whet.evidence.gate import Plan, Rig, Stand
 from whet.evidence.processes import waited_for_a_core_ns
+
 from whet.protocol import Variant
 
 MS = 1_000_000

@@ -10,12 +10,12 @@ import sys
 from pathlib import Path
 
 import pytest
+from whet.evidence.gate import Plan, Rig
 
 from whet.cli.app import invoke
 from whet.cli.growth_view import fitted_exponent
 from whet.cli.run_view import exit_code
 from whet.errors import BadInput, DeviceError, ExitCode, Unsupported
-from whet.evidence.gate import Plan, Rig
 from whet.evidence.record import Gate, Outcome, Run, Verdict
 from whet.evidence.registry import load
 from whet.evidence.store import Store

@@ -8,12 +8,12 @@ import os
 import msgspec
 import numpy as np
 import pytest
+from whet.evidence.gate import Plan, Rig
+from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, shared_memory
 
 from whet.errors import BadInput, DeviceError, DeviceTimeout, WhetError
 from whet.evidence import buffers
 from whet.evidence.buffers import Arena
-from whet.evidence.gate import Plan, Rig
-from whet.evidence.processes import ProcessEnded, ProcessSilent, Worker, shared_memory
 from whet.evidence.referee import Referee
 from whet.evidence.registry import load
 from whet.protocol import Case, Engine, Output, Tolerance, VariantSpec, parse_variant

@@ -86,6 +86,8 @@ def compare(
         print_json(run)
     else:
         show_run(run)
+        if not run.task_examined:
+            click.echo(f"never examined: would an answer that costs nothing pass? whet check {engine} --task")
         click.echo(f"run {run.id}; again: {run.command}")
     if report is not None:
         from whet.evidence.report import render_report
