@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from whet.protocol import MemoryRow
 
 MEASURED_ROWS = 4
+REPEATS = 3
 
 
 @click.command("memory", short_help="the memory map, the budget lever, the frontier")
@@ -149,23 +150,30 @@ def _mb(size_bytes: int) -> str:
 
 
 def _measured(request: Request, points: list[Point], variant: str) -> dict[int, int]:
-    """The best of three calls at a few budgets along the frontier, first and last among them. By total bytes."""
+    """The best of three calls at a few budgets along the frontier, first and last among them. By total bytes.
+
+    Each call has fresh scalars and its sum is checked; one that is wrong and there are no times.
+    """
     import time
 
     from whet._native import curve
     from whet.msm import Engine, inputs
+    from whet.msm.oracle import known_multiples, require_right
 
-    table = curve.write_points(inputs.points_from_logs(inputs.logs("random", request.n, 1)))
-    scalars = inputs.scalars("random", request.n, 2)
+    logs = inputs.logs("random", request.n, 1)
+    table, known = curve.write_points(inputs.points_from_logs(logs)), inputs.to_ints(logs)
+    vectors = [inputs.scalars("random", request.n, 2 + repeat) for repeat in range(REPEATS)]
+    expected = [known_multiples(known, inputs.to_ints(scalars)) for scalars in vectors]
     step = max(1, (len(points) - 1) // (MEASURED_ROWS - 1))
     taken: dict[int, int] = {}
     for point in [*points[:-1:step], points[-1]]:
         with Engine(table, check=False, device="webgpu", variant=variant, memory_budget=point.total_bytes) as sums:
-            sums.compute(scalars)
+            sums.compute(vectors[0])
             spent = []
-            for _ in range(3):
+            for scalars, right in zip(vectors, expected, strict=True):
                 start = time.monotonic_ns()
-                sums.compute(scalars)
+                answer = sums.compute(scalars)
                 spent.append(time.monotonic_ns() - start)
+                require_right(answer, right, f"{variant} within {point.total_bytes} bytes")
         taken[point.total_bytes] = min(spent)
     return taken

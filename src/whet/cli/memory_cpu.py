@@ -14,6 +14,7 @@ from whet.msm import Engine, inputs
 from whet.msm.affine import Affine
 from whet.msm.budget import largest_piece, least_budget, reading_bytes
 from whet.msm.engine import MAX_N
+from whet.msm.oracle import known_multiples, require_right
 from whet.protocol import MemoryRow, Variant
 from whet.units import duration, percent, ratio
 
@@ -125,17 +126,21 @@ def _show_frontier(cuts: Sequence[Cut], taken: Sequence[int | None]) -> None:
 
 
 def _measured_ns(variant: Variant, cuts: Sequence[Cut]) -> list[int | None]:
-    """The best of a few calls at each budget, in turn."""
+    """The best of a few calls at each budget, in turn, each on fresh scalars; one wrong sum and there are no times."""
     n = cuts[0].n
-    points, scalars = inputs.points_from_logs(inputs.logs("random", n, 1)), inputs.scalars("random", n, 2)
+    logs = inputs.logs("random", n, 1)
+    points, known = inputs.points_from_logs(logs), inputs.to_ints(logs)
     budgets = [one.budget_bytes for one in cuts]
     best: list[int | None] = [None] * len(cuts)
-    for _ in range(REPEATS):
+    for repeat in range(REPEATS):
+        scalars = inputs.scalars("random", n, 2 + repeat)
+        expected = known_multiples(known, inputs.to_ints(scalars))
         for number, budget in enumerate(budgets):
             with Engine(points, montgomery=True, check=False, variant=str(variant), memory_budget=budget) as engine:
                 engine.compute(scalars[:1], size=1)
                 start = time.perf_counter_ns()
-                engine.compute(scalars)
+                answer = engine.compute(scalars)
                 spent = time.perf_counter_ns() - start
+            require_right(answer, expected, f"{variant} within {budget or 'any number of'} bytes")
             best[number] = min(spent, best[number] or spent)
     return best
