@@ -12,6 +12,7 @@ from whet.cli.app import invoke
 from whet.decode.engine import DecodeEngine
 from whet.decode.oracle import LEAST_HIDDEN, MAX_ULP, accuracy
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES
+from whet.evidence.registry import load
 from whet.protocol import parse_variant
 from whet.regions.engine_run import capture_engine
 from whet.regions.reducer import reduce
@@ -64,7 +65,7 @@ def test_a_wrong_answer_to_a_hard_case_is_red(tmp_path):
 def test_regions_of_a_step_come_out_of_engine_timing():
     engine = DecodeEngine()
     case = engine.cases()[3]
-    capture = capture_engine(engine, parse_variant(engine, "fused:timing=true"), case, repeats=3)
+    capture = capture_engine(load("decode"), parse_variant(engine, "fused:timing=true"), case, repeats=3)
     named = {row.region for row in reduce(capture).rows if row.active_workers}
     assert {"norm", "project", "attend", "wo", "gather", "fc1", "fc2"} <= named
     roles = {region.name: (region.role, region.tags) for region in capture.schema.regions}

@@ -11,7 +11,7 @@ import pytest
 from test_graph_face_runtime import check_chrome_trace
 
 from whet.cli.app import invoke
-from whet.errors import BadInput
+from whet.errors import BadInput, OracleMismatch
 from whet.graph import bench, workloads
 
 ROOT = Path(__file__).parents[2]
@@ -89,6 +89,16 @@ def test_graph_trace_writes_what_perfetto_opens(tmp_path, capsys):
     assert answer["spans"] == 13
     check_chrome_trace(json.loads(path.read_text()), tasks=13, arrows=17)
     assert dot.read_text().count(" -> ") == 17
+
+
+@pytest.mark.parametrize("broken", ["submit", "replay"])
+def test_graph_bench_has_no_time_of_a_contender_that_is_wrong(broken, monkeypatch, capsys):
+    """A runtime that loses the work, or a replay that leaves it out: refused before and after the timing."""
+    target, name = (bench.Batch, "submit") if broken == "submit" else (bench.Graph, "replay")
+    monkeypatch.setattr(target, name, lambda self, *_, **__: None)
+    with pytest.raises(OracleMismatch, match="wrong numbers on chain") as caught:
+        invoke(["graph", "bench", "--workload", "chain", "--rounds", "1"])
+    assert caught.value.exit_code == 3 and capsys.readouterr().out == ""
 
 
 def test_graph_bench_is_json_with_every_contender(capsys):

@@ -12,7 +12,7 @@ from whet._native import curve
 from whet._native import msm as native
 
 from whet.cli import app
-from whet.errors import BadInput, Cancelled, Unsupported
+from whet.errors import BadInput, Cancelled, OracleMismatch, Unsupported
 from whet.msm import Engine, Scalars, Srs, inputs, msm
 from whet.msm.budget import READ_AT_ONCE, READING_BYTES, BudgetedSums
 from whet.msm.oracle import known_multiples
@@ -277,3 +277,21 @@ def test_the_memory_command_measures_and_refuses(capsys):
         app.invoke(["memory", "msm", "--variant", "affine", "--budget", "1kB"])
     with pytest.raises(BadInput, match="outside"):
         app.invoke(["memory", "msm", "--variant", "affine", "--n", "2^40"])
+
+
+def test_a_wrong_sum_has_no_measured_time(monkeypatch, capsys):
+    """Wrong within one budget of the frontier is enough: no table at all, exit code 3."""
+    honest = Engine.compute
+
+    def crooked(self, limbs, **given):
+        answer = honest(self, limbs, **given)
+        return answer if len(limbs) == 1 or self.crooked is False else honest(self, limbs[:-1], size=len(limbs) - 1)
+
+    monkeypatch.setattr(Engine, "compute", crooked)
+    monkeypatch.setattr(Engine, "crooked", False, raising=False)
+    command = ["memory", "msm", "--variant", "affine", "--n", "300", "--measure"]
+    assert app.invoke(command) == 0 and "measured" in capsys.readouterr().out
+    monkeypatch.setattr(Engine, "crooked", True)
+    with pytest.raises(OracleMismatch, match="the oracle says") as caught:
+        app.invoke(command)
+    assert caught.value.exit_code == 3 and capsys.readouterr().out == ""

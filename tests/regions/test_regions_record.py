@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import itertools
 import threading
+from pathlib import Path
 
 import numpy as np
 import pytest
 
+from whet.cli.app import invoke
 from whet.errors import BadInput, OracleMismatch, Unsupported
+from whet.evidence.registry import Loaded
+from whet.evidence.registry import load as load_engine
 from whet.graph import Runtime
-from whet.protocol import Case, Engine, Output, Timing, Variant, VariantSpec
+from whet.protocol import Case, Variant
 from whet.regions import recorder as record_module
 from whet.regions import recording
 from whet.regions.accounting import account
@@ -261,40 +265,12 @@ def test_junk_from_another_clock_is_refused(call, tried):
     tried("malformed inputs", 1)
 
 
-class Staged(Engine):
-    name = "staged"
-    reports = True
-
-    def cases(self):
-        return [Case(sizes={"n": 4})]
-
-    def variants(self):
-        return [VariantSpec("plain", "")]
-
-    def outputs(self, case):
-        return {"out": Output((case.sizes["n"],), np.float64)}
-
-    def prepare(self, case, seed):
-        return {"x": np.random.default_rng(seed).random(case.sizes["n"])}
-
-    def setup(self, variant, case, fixed, device):
-        return {"closed": False}
-
-    def run(self, variant, state, inputs, outputs):
-        outputs["out"][:] = np.sort(inputs["x"])
-
-    def oracle(self, case, fixed_seed, seed, inputs):
-        return {"out": np.array(sorted(inputs["x"]))}
-
-    def timing(self, state):
-        return Timing(device_ns=100, regions_ns={"sort": 60, "copy": 39} if self.reports else {})
-
-    def close(self, state):
-        state["closed"] = True
+def staged(name: str) -> Loaded:
+    return load_engine(f"{Path(__file__).with_name('staged_engines.py')}:{name}")
 
 
 def test_an_engine_is_captured_by_its_own_stage_times():
-    capture = capture_engine(Staged(), Variant("plain"), Case(sizes={"n": 8}), repeats=3)
+    capture = capture_engine(staged("Staged"), Variant("plain"), Case(sizes={"n": 8}), repeats=3)
     table = reduce(capture)
     assert table.workers == 3 and [r.median_ticks for r in table.rows] == [60, 39]
     assert table.coverage == pytest.approx(0.99)
@@ -303,10 +279,20 @@ def test_an_engine_is_captured_by_its_own_stage_times():
 
 def test_pitfall_an_engine_without_regions_is_not_given_any():
     """No silent way round: where the regions did not run there is no table."""
-    silent = Staged()
-    silent.reports = False
     with pytest.raises(Unsupported, match="reports no regions"):
-        capture_engine(silent, Variant("plain"), Case(sizes={"n": 8}))
+        capture_engine(staged("Silent"), Variant("plain"), Case(sizes={"n": 8}))
+
+
+@pytest.mark.parametrize("variant", ["wrong", "wrong-later", "raises"])
+def test_a_red_variant_has_no_regions(variant, tmp_path, monkeypatch, capsys):
+    """Wrong at once, wrong from the fourth call on, or unable to start: exit code 3, no table, no file."""
+    monkeypatch.chdir(tmp_path)
+    kept = tmp_path / "kept.npz"
+    engine = f"{Path(__file__).with_name('staged_engines.py')}:Staged"
+    with pytest.raises(OracleMismatch, match="is refused") as caught:
+        invoke(["regions", "capture", engine, variant, "--n", "8", "--out", str(kept)])
+    assert caught.value.exit_code == 3 and "whet check" in caught.value.cure
+    assert not kept.exists() and capsys.readouterr().out == ""
 
 
 def test_outputs_are_compared_to_the_bit():

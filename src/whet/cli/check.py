@@ -40,14 +40,20 @@ if TYPE_CHECKING:
 @click.option(
     "--repeats", type=click.IntRange(1), default=3, show_default=True, help="Repeats per case, each on fresh inputs."
 )
+@click.option("--task", is_flag=True, help="Check the task instead: does any answer that costs nothing pass?")
 @options.as_json
-def command(**given: Any) -> ExitCode:
+def command(task: bool, **given: Any) -> ExitCode:
     """Checks variants against the oracle and times nothing.
 
-    Without a size or profile it goes through the engine's own cases, without a variant through all of them.
+    Without a size or profile it goes through the engine's own cases, without a variant through all of them. With --task
+    it checks the oracle and the inputs themselves, with answers such as zeros, an input or the answer to another seed.
 
-    Exit codes: 0 all green, 3 any red.
+    Exit codes: 0 all green, 3 any red; with --task 3 if such an answer passes.
     """
+    if task:
+        from whet.cli.check_task import check_task
+
+        return check_task(**given)
     return check(**given)
 
 

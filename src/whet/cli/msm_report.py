@@ -36,7 +36,8 @@ def print_result(done: Done, as_json: bool) -> None:
         return
     given = ", ".join(f"{key} {value}" for key, value in done.source.items() if value not in (None, 0))
     threads = "" if done.threads is None else f", threads={done.threads}"
-    took = f"{timed.compute_ns / 1e6:,.3f} ms ({timed.cpu_ns / 1e6:,.3f} ms CPU)"
+    unchecked = "unchecked: " if done.check.kind == "none" else ""
+    took = f"{unchecked}{timed.compute_ns / 1e6:,.3f} ms ({timed.cpu_ns / 1e6:,.3f} ms CPU)"
     preparing = f"; {timed.prepare_ns / 1e6:,.1f} ms before that for the points" if timed.prepare_ns else ""
     rows = {
         "x": "infinity" if point.is_infinity else f"{point.x:#066x}",

@@ -33,6 +33,8 @@ OUT = click.Path(path_type=Path, dir_okay=False)
 def capture_command(target: str, arguments: tuple[str, ...], out: Path | None, as_json: bool, **options: Any) -> None:
     """Run a script under `regions.record`, or an engine under its own stage times, and keep the capture.
 
+    An engine's variant runs behind the gate: every call is checked, and one that is wrong gives exit code 3, no table.
+
     \b
     whet regions capture -- FILE.py ARG...
     whet regions capture msm pippenger --n 2^10
@@ -87,7 +89,8 @@ def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> C
     from whet.protocol import parse_variant
     from whet.regions.engine_run import capture_engine
 
-    engine = load(name).engine
+    loaded = load(name)
+    engine = loaded.engine
     if len(arguments) > 1:
         raise BadInput(f"an engine runs one variant, not {len(arguments)}", cure="name one variant")
     variant = parse_variant(engine, arguments[0] if arguments else engine.variants()[0].name)
@@ -95,7 +98,7 @@ def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> C
     device = options["device"] or engine.devices[0]
     if device not in engine.devices:
         raise BadInput(f"engine {engine.name} does not run on {device!r}", cure=f"devices: {', '.join(engine.devices)}")
-    return capture_engine(engine, variant, case, repeats=options["repeats"], seed=options["seed"], device=device)
+    return capture_engine(loaded, variant, case, repeats=options["repeats"], seed=options["seed"], device=device)
 
 
 @click.command("tax", short_help="what recording costs, off and on side by side")

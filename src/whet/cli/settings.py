@@ -44,11 +44,20 @@ def open_store(option: Path | None, *, read_only: bool = False) -> Store:
     """The store that --store, WHET_STORE, whet.toml or the user's data folder names, in this order."""
     from whet.evidence.store import Store
 
-    place = option
-    if place is None and not os.environ.get("WHET_STORE"):
-        named = load_settings().store
-        place = Path(named) if named else None
-    return Store.open(place, read_only=read_only)
+    return Store.open(_named_store(option), read_only=read_only)
+
+
+def store_place() -> Path:
+    """Where that store is, or would be."""
+    from whet.evidence.store import default_path
+
+    return _named_store(None) or default_path()
+
+
+def _named_store(option: Path | None) -> Path | None:
+    if option is None and not os.environ.get("WHET_STORE") and (named := load_settings().store):
+        return Path(named)
+    return option
 
 
 def _read(path: Path) -> dict[str, Any]:

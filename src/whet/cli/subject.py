@@ -136,6 +136,7 @@ def run_and_store(
     show: Callable[[float, str], None],
 ) -> Run:
     """One experiment as the command line asks for it. When this returns, the run is on the disk."""
+    from whet.evidence.examined import was_examined
     from whet.evidence.experiment import Experiment
     from whet.evidence.store_rescue import add_or_keep
 
@@ -149,6 +150,7 @@ def run_and_store(
         evidence_folder=store.path.parent / "evidence",
         effect=budget.effect,
         judge=budget.judge,
+        task_examined=was_examined(store.path.parent, loaded),
         on_progress=show,
     ).run()
     run = described(run, plan)

@@ -80,6 +80,7 @@ class Experiment:
     evidence_folder: Path
     effect: float = EFFECT
     judge: Judge = "median"
+    task_examined: bool = False
     on_progress: Progress = lambda share, note: None
 
     def run(self) -> Run:
@@ -135,6 +136,7 @@ class Experiment:
             floor=floor,
             isolation=isolation,
             errors={name: errors[name] for name in names if name in errors and name not in failures},
+            task_examined=self.task_examined,
         )
 
     def _gate(self, rig: Rig) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:

@@ -67,9 +67,13 @@ class Kept(Request, frozen=True, kw_only=True, tag=True):
 
 
 class Expect(Request, frozen=True, kw_only=True, tag=True):
-    """To the referee: ask the oracle about these slots and leave the answers for the judge."""
+    """To the referee: ask the oracle about these slots and leave the answers for the judge.
+
+    With `watch` it also looks whether the oracle left its inputs as they were.
+    """
 
     slots: list[int]
+    watch: bool = False
 
 
 class Poison(Request, frozen=True, kw_only=True, tag=True):
@@ -184,6 +188,13 @@ class Attempted(Answer, frozen=True, kw_only=True, tag=True):
     arena: bytes
 
 
+class Expected(Answer, frozen=True, kw_only=True, tag=True):
+    """The oracle has answered. `changed` are the inputs that it wrote into, as far as that was watched."""
+
+    spent_ns: int
+    changed: list[str] = []
+
+
 class IsKept(Answer, frozen=True, kw_only=True, tag=True):
     kept: bool
 
@@ -212,5 +223,5 @@ ToBench = Load | Layout | Seal | WarmUp | Turn | Attempt
 ToReferee = Load | Measure | Layout | Draw | Reveal | Kept | Expect | Save
 ToJudge = Layout | Poison | Judge | Save | Evict
 FromBench = Hello | Done | Failed | Raised | Claim | Attempted
-FromReferee = Hello | Done | Failed | Measured | IsKept
+FromReferee = Hello | Done | Failed | Measured | Expected | IsKept
 FromJudge = Hello | Done | Failed | Judged

@@ -9,7 +9,7 @@ import msgspec
 
 from whet.errors import DeviceError, DeviceTimeout, WhetError
 from whet.evidence import messages
-from whet.evidence.messages import Done, IsKept, Judged, Judgement, Layout, Measured, Request
+from whet.evidence.messages import Done, Expected, IsKept, Judged, Judgement, Layout, Measured, Request
 from whet.evidence.worker import START_LIMIT_S, Faults, ProcessSilent, Worker
 from whet.protocol import Case, Tolerance
 
@@ -86,7 +86,12 @@ class Officials:
 
     def expect(self, slots: list[int]) -> int:
         """Has the oracle asked about these slots; how long that took."""
-        return int(self._ask(self._referee, Done, messages.Expect(slots=slots)).spent_ns)
+        return int(self._ask(self._referee, Expected, messages.Expect(slots=slots)).spent_ns)
+
+    def written_by_oracle(self, slots: list[int]) -> list[str]:
+        """Has the oracle asked; the inputs that it did not leave as they were."""
+        answer: Expected = self._ask(self._referee, Expected, messages.Expect(slots=slots, watch=True))
+        return answer.changed
 
     def poison(self, words: dict[int, int]) -> None:
         self._ask(self._judge, Done, messages.Poison(words=words))

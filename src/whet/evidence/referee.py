@@ -14,7 +14,7 @@ import numpy as np
 from whet.errors import BadInput
 from whet.evidence import buffers, messages
 from whet.evidence.agreement import conform
-from whet.evidence.messages import Done, Draw, Expect, IsKept, Kept, Layout, Load, Measure, Measured, Reveal
+from whet.evidence.messages import Done, Draw, Expect, Expected, IsKept, Kept, Layout, Load, Measure, Measured, Reveal
 from whet.evidence.registry import load
 from whet.evidence.serving import answer_requests, ask, map_bytes, plain_arithmetic
 from whet.evidence.system import Granted
@@ -97,16 +97,21 @@ class Referee:
             )
         )
 
-    def expect(self, asked: Expect) -> Done:
+    def expect(self, asked: Expect) -> Expected:
         start = time.monotonic_ns()
+        changed: set[str] = set()
         plain_arithmetic()
         for slot in asked.slots:
             if slot not in self._answers:
-                inputs = {**self._fixed, **{name: value.copy() for name, value in self._prepared[slot].items()}}
+                given = self._prepared[slot]
+                lent = {name: value.copy() for name, value in given.items()}
+                inputs = {**self._fixed, **lent}
                 answer = ask(self.engine, "oracle", self._case, self._fixed_seed, self._seeds[slot], inputs)
                 self._answers[slot] = conform(answer, self._shapes)
+                if asked.watch:
+                    changed |= {name for name, value in lent.items() if not _same_bytes(value, given[name])}
             _copy_into(buffers.views(self._expected, self._layout.outputs.groups[slot]), self._answers[slot])
-        return Done(spent_ns=time.monotonic_ns() - start)
+        return Expected(spent_ns=time.monotonic_ns() - start, changed=sorted(changed))
 
     def _made(self, method: str, seed: int) -> dict[str, Array]:
         made = ask(self.engine, method, self._case, seed)

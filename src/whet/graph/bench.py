@@ -3,6 +3,10 @@
 Every figure is the best and the median of several rounds, and the least processor time of all threads together; in a
 round every contender runs once, so that a busy moment of the machine falls on all of them. A task is counted from
 nothing to done: submission, resolution, dispatch, body, completion.
+
+The bodies that are timed do nothing, so nothing of them can be checked. Before and after, every contender runs the same
+graph with bodies that mix the numbers of their predecessors: one task lost, run twice or run too early, and there is
+no figure.
 """
 
 from __future__ import annotations
@@ -20,12 +24,16 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
+import numpy.typing as npt
 
+from whet.errors import OracleMismatch
 from whet.graph import workloads
-from whet.graph.batch import Batch
+from whet.graph.batch import Batch, Dependencies
 from whet.graph.bodies import kernel
 from whet.graph.built import Graph, hardware_workers
 from whet.graph.choice import TRIES
+from whet.graph.computations import mixing
+from whet.graph.engine import mixed_in_order
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.workloads import Workload
 
@@ -96,6 +104,39 @@ def _submit_and_wait(batch: Batch, runtime: Runtime) -> None:
     runtime.wait()
 
 
+class Verifier:
+    """Runs contenders with mixing bodies and compares every number with those of one task after the other."""
+
+    def __init__(self, work: Workload) -> None:
+        self._work = work
+        self._seed = int(np.random.default_rng().integers(1, 2**62))
+        self._expected = mixed_in_order(work, self._seed)
+
+    def runtime(self, runtime: Runtime, dependencies: Dependencies, contender: str) -> None:
+        mixed = mixing(self._work, seed=self._seed, dependencies=dependencies)
+        _submit_and_wait(mixed.batch, runtime)
+        self._compare(mixed.answer, contender)
+
+    def replay(self, workers: int | None, contender: str, *, coarsen: bool = True) -> None:
+        """A graph built from the same arrays, replayed twice: what the first leaves behind must not help."""
+        work, cells = self._work, np.zeros(self._work.tasks, np.uint64)
+        words = np.array([cells.ctypes.data, work.dep_start.ctypes.data, work.dep_task.ctypes.data, self._seed], "u8")
+        built = Graph.from_workload(work, [kernel("mix").with_user(words)] * len(work.kinds))
+        for _ in range(2):
+            cells[:] = 0
+            built.replay(workers=workers, coarsen=coarsen)
+            self._compare(cells, contender)
+
+    def _compare(self, answer: npt.NDArray[np.uint64], contender: str) -> None:
+        wrong = np.flatnonzero(answer != self._expected)
+        if len(wrong):
+            raise OracleMismatch(
+                f"{contender} left {len(wrong)} of {self._work.tasks} wrong numbers on {self._work.name}, "
+                f"the first at task {wrong[0]}; what is wrong has no times",
+                cure="please report it with this command line",
+            )
+
+
 def window_for(work: Workload) -> int:
     """4,096 tasks, which a core's own cache holds, or more where twice the largest outermost scope needs it."""
     if len(work.scope_open) == 0:
@@ -109,13 +150,27 @@ def window_for(work: Workload) -> int:
 def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
     """Three policies with inferred and with given edges, and the replay of the built graph."""
     runtimes = {p: Runtime(policy=p, workers=workers, window=window_for(work)) for p in POLICIES}
-    batches = {"inferred": Batch(work, dependencies="inferred"), "given": Batch(work, dependencies="given")}
+    batches: dict[Dependencies, Batch] = {
+        "inferred": Batch(work, dependencies="inferred"),
+        "given": Batch(work, dependencies="given"),
+    }
     if work.manual:
         del batches["inferred"]
     built = Graph.from_workload(work)
     chosen = Graph.from_workload(work)
     for _ in range(2 * TRIES):
         chosen.replay()
+    verifier = Verifier(work)
+
+    def verify() -> None:
+        for policy, runtime in runtimes.items():
+            for dependencies in batches:
+                verifier.runtime(runtime, dependencies, f"{policy} with {dependencies} edges")
+        verifier.replay(workers, "replay")
+        verifier.replay(workers, "replay, edges counted", coarsen=False)
+        if workers == hardware_workers() > 1:
+            verifier.replay(None, "replay, workers chosen")
+
     times: dict[tuple[str, str, str], list[Time]] = {}
 
     def timed(key: tuple[str, str, str], run: Callable[[], object]) -> None:
@@ -125,6 +180,7 @@ def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
         times.setdefault(key, []).append(Time(wall, (time.process_time_ns() - cpu) / work.tasks))
 
     try:
+        verify()
         for _ in range(rounds + 1):
             for policy, runtime in runtimes.items():
                 for dependencies, batch in batches.items():
@@ -134,6 +190,7 @@ def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
                 timed(("replay, workers chosen", "replay", "built"), chosen.replay)
             timed(("replay, edges counted", "replay", "built"), lambda: built.replay(workers=workers, coarsen=False))
             timed(("build and replay", "fresh", "built"), lambda: Graph.from_workload(work).replay(workers=workers))
+        verify()
     finally:
         for runtime in runtimes.values():
             runtime.close(10.0)
@@ -206,7 +263,11 @@ def scaling(body_ns: int = 1000, tasks: int = 20_000) -> dict[str, float]:
     batch = Batch(work, bodies)
     took: dict[tuple[str, int], list[float]] = {}
     runtimes = {w: Runtime(workers=w, window=window_for(work)) for w in (1, 2)}
+    verifier = Verifier(work)
     try:
+        for workers, runtime in runtimes.items():
+            verifier.replay(workers, "replay")
+            verifier.runtime(runtime, "inferred", "hybrid")
         for _ in range(3):
             for workers, runtime in runtimes.items():
                 began = time.perf_counter()
@@ -224,6 +285,7 @@ def scaling(body_ns: int = 1000, tasks: int = 20_000) -> dict[str, float]:
 def build_ms(name: str = "pa:Case1") -> float:
     """From numpy arrays to a built graph, in Python."""
     work = workloads.make(name)
+    Verifier(work).replay(1, "a built graph")
     times = []
     for _ in range(5):
         began = time.perf_counter_ns()

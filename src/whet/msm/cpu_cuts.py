@@ -11,6 +11,7 @@ from whet.msm import inputs
 from whet.msm.affine import Affine
 from whet.msm.api import Engine
 from whet.msm.budget import largest_piece, least_budget, reading_bytes
+from whet.msm.oracle import known_multiples, require_right
 from whet.protocol import BudgetFrontier, BudgetStep, MemoryRow, Variant
 
 SHARES = (1.0, 0.8, 0.6, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
@@ -76,17 +77,21 @@ def cpu_frontier(variant: Variant, n: int, budget_bytes: int | None, most: int) 
 
 
 def measure_cpu_frontier(frontier: BudgetFrontier) -> list[int | None]:
-    """The best of a few calls at each budget, in turn. Not behind the gate."""
+    """The best of a few calls at each budget, in turn, each on fresh scalars; one wrong sum and there are no times."""
     n = frontier.n
-    points, scalars = inputs.points_from_logs(inputs.logs("random", n, 1)), inputs.scalars("random", n, 2)
+    logs = inputs.logs("random", n, 1)
+    points, known = inputs.points_from_logs(logs), inputs.to_ints(logs)
     best: list[int | None] = [None] * len(frontier.steps)
-    for _ in range(REPEATS):
+    for repeat in range(REPEATS):
+        scalars = inputs.scalars("random", n, 2 + repeat)
+        expected = known_multiples(known, inputs.to_ints(scalars))
         for number, step in enumerate(frontier.steps):
             budget = step.facts["budget_bytes"]
             with Engine(points, montgomery=True, check=False, variant=frontier.variant, memory_budget=budget) as engine:
                 engine.compute(scalars[:1], size=1)
                 start = time.perf_counter_ns()
-                engine.compute(scalars)
+                answer = engine.compute(scalars)
                 spent = time.perf_counter_ns() - start
+            require_right(answer, expected, f"{frontier.variant} within {budget or 'any number of'} bytes")
             best[number] = min(spent, best[number] or spent)
     return best

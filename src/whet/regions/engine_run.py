@@ -1,66 +1,78 @@
-"""Regions of an engine: its own stage times over several calls, as a capture."""
+"""Regions of an engine: its own stage times over several calls, as a capture. Behind the gate, in a bench."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 
-import numpy as np
-
-from whet.errors import BadInput, Unsupported
-from whet.protocol import Array, Case, Engine, Variant
+from whet.errors import BadInput, OracleMismatch, Unsupported
+from whet.evidence.examination import check_command
+from whet.evidence.readings import Reading, Red
+from whet.evidence.registry import Loaded
+from whet.evidence.rig import Plan, Rig
+from whet.protocol import Case, Variant
 from whet.regions.capture import Capture, LaunchValue
 from whet.regions.sources import from_stages
 
 
 def capture_engine(
-    engine: Engine, variant: Variant, case: Case, *, repeats: int = 7, seed: int = 1, device: str = "cpu"
+    loaded: Loaded, variant: Variant, case: Case, *, repeats: int = 7, seed: int = 1, device: str = "cpu"
 ) -> Capture:
-    """Runs the variant and keeps what `Engine.timing` says about each call; one row per call after a warm-up."""
+    """What `Engine.timing` says about each call, one row per call after a warm-up; every call is checked.
+
+    A variant that is wrong in any of them has no times: OracleMismatch.
+    """
     if repeats < 1:
         raise BadInput(f"{repeats} repeats", cure="give at least 1")
-    fixed = engine.fixed(case, seed)
-    state = engine.setup(variant, case, fixed, device)
-    stages: list[dict[str, int]] = []
+    plan = Plan(loaded.engine, loaded.ref, (variant,), device, seed)
+    readings = _read(plan, case, repeats)
+    for reading in readings:
+        if not reading.regions_ns:
+            raise Unsupported(
+                f"engine {loaded.engine.name}, variant {variant} reports no regions",
+                cure="fill Timing.regions_ns in Engine.timing, or capture a script that uses regions.record; "
+                "for engine graph: whet graph trace WORKLOAD --regions FILE.npz",
+            )
     tags: dict[str, Sequence[str]] = {}
     waits: set[str] = set()
-    totals: list[int] = []
-    clock = "monotonic"
-    try:
-        for index in range(repeats + 1):
-            inputs: dict[str, Array] = {**fixed, **engine.prepare(case, seed + index)}
-            outputs = {name: np.zeros(out.shape, out.dtype) for name, out in engine.outputs(case).items()}
-            start = time.perf_counter_ns()
-            engine.run(variant, state, inputs, outputs)
-            wall_ns = time.perf_counter_ns() - start
-            timing = engine.timing(state)
-            if timing is None or not timing.regions_ns:
-                raise Unsupported(
-                    f"engine {engine.name}, variant {variant} reports no regions",
-                    cure="fill Timing.regions_ns in Engine.timing, or capture a script that uses regions.record; "
-                    "for engine graph: whet graph trace WORKLOAD --regions FILE.npz",
-                )
-            if index:
-                stages.append(dict(timing.regions_ns))
-                tags |= {region: given for region, given in timing.tags.items() if region in timing.regions_ns}
-                waits |= timing.waits & timing.regions_ns.keys()
-                totals.append(timing.device_ns or wall_ns)
-                clock = "timestamp_query" if timing.device_ns else "monotonic"
-    finally:
-        engine.close(state)
+    for reading in readings:
+        tags |= {region: given for region, given in reading.tags.items() if region in reading.regions_ns}
+        waits |= set(reading.waits) & reading.regions_ns.keys()
     launch: dict[str, LaunchValue] = {
-        "engine": engine.name,
+        "engine": loaded.engine.name,
         "variant": str(variant),
         "case": str(case),
         "device": device,
         "seed": seed,
     }
     return from_stages(
-        stages,
-        totals_ns=totals,
+        [dict(reading.regions_ns) for reading in readings],
+        totals_ns=[reading.device_ns or reading.wall_ns for reading in readings],
         waits=waits,
         tags=tags,
-        tick_source=clock,
-        name=f"{engine.name} {variant}",
+        tick_source="timestamp_query" if readings[-1].device_ns else "monotonic",
+        name=f"{loaded.engine.name} {variant}",
         launch=launch,
+    )
+
+
+def _read(plan: Plan, case: Case, repeats: int) -> list[Reading]:
+    """Green turns of the plan's one variant, the first one left out."""
+    name = str(plan.variants[0])
+    readings: list[Reading] = []
+    with Rig(plan) as rig:
+        rig.open(case)
+        for red in rig.start([name]).values():
+            raise red.cause or _refused(plan, case, red, repeats)
+        for number in range(repeats + 1):
+            found = rig.round(("check", str(case), number), [name], timing=True)[name]
+            if isinstance(found, Red):
+                raise _refused(plan, case, found, repeats)
+            readings.append(found)
+    return readings[1:]
+
+
+def _refused(plan: Plan, case: Case, red: Red, repeats: int) -> OracleMismatch:
+    return OracleMismatch(
+        f"{plan.variants[0]} is refused at {case}: {red.reason}: {red.detail}; what is wrong has no times",
+        cure=f"mend it; it fails again with: {check_command(plan, case, repeats + 1)}",
     )

@@ -7,6 +7,7 @@ import time
 from whet._native import curve
 from whet.errors import BadInput, DeviceOutOfMemory
 from whet.msm import inputs
+from whet.msm.oracle import known_multiples, require_right
 from whet.msm.webgpu.estimate import MODEL
 from whet.msm.webgpu.frontier import Point, at, frontier
 from whet.msm.webgpu.knobs import SPECS, Choice
@@ -47,23 +48,29 @@ def _step(point: Point) -> BudgetStep:
 
 
 def measure_gpu_frontier(made: BudgetFrontier) -> list[int | None]:
-    """The best of three calls at a few steps, first and last among them; None at the others. Not behind the gate."""
+    """The best of three calls at a few steps, first and last among them; None at the others.
+
+    Each call has fresh scalars and its sum is checked; one that is wrong and there are no times.
+    """
     from whet.msm.api import Engine
 
-    table = curve.write_points(inputs.points_from_logs(inputs.logs("random", made.n, 1)))
-    scalars = inputs.scalars("random", made.n, 2)
+    logs = inputs.logs("random", made.n, 1)
+    table, known = curve.write_points(inputs.points_from_logs(logs)), inputs.to_ints(logs)
+    vectors = [inputs.scalars("random", made.n, 2 + repeat) for repeat in range(REPEATS)]
+    expected = [known_multiples(known, inputs.to_ints(scalars)) for scalars in vectors]
     last = len(made.steps) - 1
     every = max(1, last // (MEASURED_STEPS - 1))
     taken: list[int | None] = [None] * len(made.steps)
     for number in {*range(0, last, every), last}:
         budget = made.steps[number].total_bytes
         with Engine(table, check=False, device="webgpu", variant=made.variant, memory_budget=budget) as sums:
-            sums.compute(scalars)
+            sums.compute(vectors[0])
             spent = []
-            for _ in range(REPEATS):
+            for scalars, right in zip(vectors, expected, strict=True):
                 start = time.monotonic_ns()
-                sums.compute(scalars)
+                answer = sums.compute(scalars)
                 spent.append(time.monotonic_ns() - start)
+                require_right(answer, right, f"{made.variant} within {budget} bytes")
         taken[number] = min(spent)
     return taken
 
