@@ -46,9 +46,11 @@ nb::tuple pippenger(const Points& points, const Scalars& scalars, unsigned windo
 }  // namespace
 
 void bind_msm_engine(nb::module_& m);
+void bind_msm_integers(nb::module_& m);
 
 void bind_msm(nb::module_& m) {
     bind_msm_engine(m);
+    bind_msm_integers(m);
     m.def("plain", plain, nb::arg("points"), nb::arg("scalars"));
     m.def("pippenger", pippenger, nb::arg("points"), nb::arg("scalars"), nb::arg("window_bits") = 0,
           nb::arg("glv") = false);

@@ -15,6 +15,7 @@
 #include "bind/arrays.hpp"
 #include "bind/signal_watch.hpp"
 #include "curve/batch.hpp"
+#include "msm/affine/small.hpp"
 #include "msm/engine/engine.hpp"
 #include "msm/engine/errors.hpp"
 
@@ -35,6 +36,7 @@ nb::dict describe(const msm::Report& report) {
     work["inversions"] = report.counts.inversions;
     work["slow_passes"] = report.counts.slow_passes;
     work["entries"] = report.entries;
+    work["small"] = report.plan.small ? 1u : 0u;
     work["windows"] = report.plan.windows;
     work["windows_at_once"] = report.plan.batch;
     work["window_bits"] = static_cast<unsigned>(report.plan.width[0]);
@@ -168,7 +170,7 @@ class AffineEngine {
                         std::int64_t prepared_bytes) {
         nb::list rows;
         const std::size_t held = prepared_bytes < 0 ? engine_.held_bytes() : static_cast<std::size_t>(prepared_bytes);
-        msm::Plan plan = msm::make_plan(n, busy, scalar_bits, windows);
+        msm::Plan plan = msm::plan_for(engine_.kernel(), n, busy, scalar_bits, windows);
         if (engine_.budget() != 0) msm::fit_batch(plan, engine_.kernel(), engine_.threads(), held, engine_.budget());
         for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), held, plan))
             rows.append(nb::make_tuple(row.name, row.bytes));
@@ -199,6 +201,24 @@ class AffineEngine {
     std::mutex mutex_;
     std::vector<std::atomic<bool>*> active_;
 };
+
+// One sum of few points, without an engine: nothing is prepared, kept or handed to other threads.
+auto small_sum(const Rows<8>& points, const Rows<4>& scalars, const std::string& backend) {
+    const std::size_t n = scalars.shape(0);
+    const msm::SmallSums small = msm::small_sums(msm::find_kernel(backend));
+    if (points.shape(0) != n || n > small.most)
+        throw msm::EngineError(msm::Trouble::bad_input, "not as many points as scalars, or too many", "use an engine");
+    Output<Limbs<8>> out(1);
+    {
+        const nb::gil_scoped_release unlocked;
+        const auto scratch = std::make_unique<Limbs<8>[]>(msm::straus_bytes(n) / sizeof(Limbs<8>) + 1);
+        msm::Counts counts;
+        u64 entries = 0;
+        const G1Affine sum = small.sum(bytes_of(points), bytes_of(scalars), n, scratch.get(), counts, entries);
+        write_points({&sum, 1}, out.span());
+    }
+    return out.release();
+}
 
 const char* python_error_of(msm::Trouble trouble) {
     switch (trouble) {
@@ -239,6 +259,11 @@ void bind_msm_engine(nb::module_& m) {
         }
         return names;
     });
+    m.def(
+        "small_most", [](const std::string& backend) { return msm::small_sums(msm::find_kernel(backend)).most; },
+        nb::arg("backend"), "How many points small_sum takes.");
+    m.def("small_sum", small_sum, nb::arg("points").noconvert(), nb::arg("scalars").noconvert(), nb::arg("backend"),
+          "The sum of a few points in Montgomery form, as (1, 8) canonical limbs.");
     nb::class_<AffineEngine>(m, "AffineEngine")
         .def(nb::init<const std::string&, unsigned>(), nb::arg("backend"), nb::arg("threads"))
         // Arrays as they are: a conversion would make integers of floats, and nobody would know.

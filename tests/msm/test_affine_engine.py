@@ -154,20 +154,25 @@ def test_memory_stays_below_160_bytes_per_point():
 
 
 def test_failing_allocations_are_typed_and_leave_nothing():
-    points, scalars, expected = known("random", 64)
+    points, scalars, expected = known("random", 20)
     failures = 0
     for at in range(16):
-        engine = Affine.prepared(points)
+        engine = Affine.prepared(points, windows=11)  # buckets, although there are few points
         engine._native.fail_allocation_after(at)
         try:
             engine.run(scalars, 0)
         except DeviceOutOfMemory as error:
             failures += 1
             assert "bytes" in error.cause and error.cure
-            assert engine.ledger() == {"prepared points": 64 * 64}
+            assert engine.ledger() == {"prepared points": 20 * 64}
         engine._native.fail_allocation_after(-1)
         assert Point.from_bytes(engine.run(scalars, 0)[0].tobytes()) == expected
     assert failures == 16
+    engine = Affine.prepared(points)
+    engine._native.fail_allocation_after(0)
+    with pytest.raises(DeviceOutOfMemory):
+        engine.run(scalars, 0)
+    assert engine.ledger() == {"prepared points": 20 * 64}
 
 
 # Lowers the address space under a running process, so that the system itself refuses.

@@ -6,6 +6,7 @@
 #include "msm/affine/cpuid.hpp"
 #include "msm/affine/scalar_input.hpp"
 #include "msm/affine/scalar_sums.hpp"
+#include "msm/affine/small.hpp"
 
 namespace whet::msm {
 
@@ -185,5 +186,7 @@ bool usable() { return has_mulx_and_adx(ask_cpuid); }
 const Kernel adx_kernel = {
     "adx",           256, sizeof(ScalarSums<AdxFp>::Scratch), usable, ScalarSums<AdxFp>::sum_lists, prepare_scalar,
     decompose_scalar};
+
+const StrausSum straus_adx = Straus<AdxFp>::sum;
 
 }  // namespace whet::msm

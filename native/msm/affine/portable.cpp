@@ -2,6 +2,7 @@
 #include "curve/bn254.hpp"
 #include "msm/affine/scalar_input.hpp"
 #include "msm/affine/scalar_sums.hpp"
+#include "msm/affine/small.hpp"
 
 namespace whet::msm {
 
@@ -12,5 +13,7 @@ const Kernel portable_kernel = {"portable",
                                 ScalarSums<Fp>::sum_lists,
                                 prepare_scalar,
                                 decompose_scalar};
+
+const StrausSum straus_portable = Straus<Fp>::sum;
 
 }  // namespace whet::msm

@@ -5,6 +5,7 @@
 #include <cstring>
 #include <utility>
 
+#include "msm/affine/small.hpp"
 #include "msm/engine/digit_sort.hpp"
 #include "msm/engine/errors.hpp"
 #include "msm/plants.hpp"
@@ -429,7 +430,9 @@ void Engine::trim_if_wanted() {
     while (trim_wanted_) {
         const std::unique_lock turn(turn_, std::try_to_lock);
         if (!turn) return;
-        if (trim_wanted_.exchange(false)) workspace_.reset();
+        if (!trim_wanted_.exchange(false)) continue;
+        workspace_.reset();
+        small_.release();
     }
 }
 
@@ -452,6 +455,7 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
                           "give no more scalars than points");
     const Turn turn(*this, options.control);
     table->require_whole();
+    if (plan_for(kernel_, n, n, 256, options.windows).small) return run_small(*table, scalars, n, options, report);
     Run run(kernel_, pool_, *table, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
@@ -464,6 +468,29 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
         throw;
     }
     return run.compute(scalars, *workspace_);
+}
+
+G1Affine Engine::run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                           Report& report) {
+    if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
+    options.control.report(0);
+    StageClock clock(report);
+    report.plan = plan_for(kernel_, n, n, 256, 0);
+    keep_within_budget(report.plan, table.held_bytes());
+    small_.reserve(small_bytes(n));
+    const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, scalars, n,
+                                   small_.as<std::byte>(), report.counts, report.entries);
+    clock.end(Stage::finish);
+    if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
+    return sum;
+}
+
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
+    if (windows != 0 || n > small_sums(kernel).most) return make_plan(n, busy, scalar_bits, windows);
+    Plan plan;
+    plan.n = n;
+    plan.small = true;
+    return plan;
 }
 
 // Blocks only grow, and two plans can want different ones: what earlier runs left is given up where both do not fit.
@@ -482,7 +509,9 @@ void Engine::keep_within_budget(Plan& plan, std::size_t held_bytes) {
         const auto old = held.find(row.name);
         both += old == held.end() ? row.bytes : std::max(row.bytes, old->second);
     }
-    if (both > budget_bytes_) workspace_.reset();
+    if (both <= budget_bytes_) return;
+    workspace_.reset();
+    small_.release();
 }
 
 void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
@@ -498,6 +527,7 @@ std::size_t total_bytes(const std::vector<MapRow>& map) {
 }
 
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
+    if (plan.small) return {{"prepared points", prepared_bytes}, {"small sums", small_bytes(plan.n)}};
     const auto levels = levels_of(plan, 0, plan.batch);
     const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
     std::vector<MapRow> map = {{"prepared points", prepared_bytes},

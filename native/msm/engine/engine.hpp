@@ -98,6 +98,8 @@ class Engine {
     std::shared_ptr<Table> require_table() const;
     void replace_table(std::shared_ptr<Table> table);
     void trim_if_wanted();
+    G1Affine run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                       Report& report);
     void keep_within_budget(Plan& plan, std::size_t held_bytes);
     struct WorkspaceDeleter {
         void operator()(Workspace* workspace) const;
@@ -113,8 +115,12 @@ class Engine {
     std::timed_mutex turn_;
     std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
     std::atomic<bool> trim_wanted_{false};
-    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;  // under the turn
+    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;  // under the turn, and so is the next
+    Block small_{ledger_, "small sums"};
 };
+
+// The plan of that kernel: make_plan, unless the points are few and no number of windows is asked for.
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
 
 // What an engine allocates for a run of this plan, in closed form, prepared points included.
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);

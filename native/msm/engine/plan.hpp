@@ -21,9 +21,10 @@ constexpr unsigned windows_at_once = 4;  // batches of large inputs: about 16 by
 constexpr std::size_t small_batch_bytes = std::size_t{8} << 20;  // all windows at once while they fit this
 
 struct Plan {
-    std::size_t n = 0;  // scalars
-    bool glv = true;    // false when every scalar is short enough to be its own half
-    unsigned bits = 0;  // digits cover this many, sign included
+    std::size_t n = 0;   // scalars
+    bool small = false;  // so few points that they are summed without buckets: what follows does not count
+    bool glv = true;     // false when every scalar is short enough to be its own half
+    unsigned bits = 0;   // digits cover this many, sign included
     unsigned windows = 0;
     unsigned batch = 0;  // windows worked on together
     std::array<u8, max_windows> width{};

@@ -34,9 +34,7 @@ class Affine:
     """Prepared points on one kernel. Calls from several threads take turns; each has all `threads`."""
 
     def __init__(self, backend: str = "auto", threads: int | None = None, windows: int = 0) -> None:
-        if backend == "auto":
-            backend = os.environ.get(OVERRIDE) or "auto"
-        self._native = native.AffineEngine(backend, threads or 0)
+        self._native = native.AffineEngine(backend_name(backend), threads or 0)
         self._windows = windows
 
     @classmethod
@@ -138,6 +136,11 @@ class Affine:
     @property
     def threads(self) -> int:
         return int(self._native.threads)
+
+
+def backend_name(backend: str) -> str:
+    """What auto means here."""
+    return (os.environ.get(OVERRIDE) or "auto") if backend == "auto" else backend
 
 
 def stage_times(work: Mapping[str, int]) -> dict[str, int]:

@@ -11,16 +11,20 @@ from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 
+from whet._native import msm as native
 from whet.errors import BadInput, Unsupported
-from whet.msm.affine import Affine, Event, Progress
+from whet.msm.affine import BACKENDS, Affine, Event, Progress, backend_name
 from whet.msm.auto import measured_variant
-from whet.msm.budget import BudgetedSums, GivenPoints, RecordSource, limit, prepare_within
+from whet.msm.budget import BudgetedSums, GivenPoints, limit, prepare_within
 from whet.msm.options import read_budget, read_device, read_threads, require_callbacks, system_path
 from whet.msm.point import Endian, Point
 from whet.msm.validate import (
     Limbs,
     PointsLike,
+    RecordSource,
     ScalarsLike,
+    file_limbs,
+    is_file,
     plain_limbs,
     read_points,
     read_scalars,
@@ -32,6 +36,9 @@ from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.sums import WebGpuSums
 from whet.protocol import MemoryRow, Variant
+
+# A budget for files of more points than an engine prepares: they are read in pieces, each as large as one can be.
+UNBOUNDED_BYTES = 1 << 40
 
 
 def msm(
@@ -45,16 +52,31 @@ def msm(
     variant: str = "auto",
     backend: str = "auto",
     threads: int | None = None,
+    device: str = "auto",
     memory_budget: int | None = None,
+    fallback: bool = False,
     cancel: Event | None = None,
     progress: Progress | None = None,
 ) -> Point:
     """The sum of scalars[i] * points[i]; infinity for none.
 
+    Points: uint8 (n, 64) or n * 64 bytes of any buffer, uint64 limbs (n, 8), a sequence of `Point`, (x, y) or None for
+    infinity, or a file from `Srs.open`. Scalars: uint8 (n, 32) or n * 32 bytes, uint64 limbs (n, 4), a sequence or an
+    object array of integers, an array (n,) of int16 to int64, uint16 or uint32, or a file from `Scalars.open`.
+
     Scalars are any integers below 2^256 and count modulo r. Points may be infinity, repeated or opposite.
     `check=False` skips the curve equation for points that are known to be good; the answer for others is undefined.
+    The other options are those of `Engine`. A few points are summed on the spot: nothing is prepared, and no threads
+    are started.
     """
     plain = read_scalars(scalars, endian=endian, montgomery=scalars_montgomery)
+    where, _ = read_device(device)
+    simple = variant == "auto" and memory_budget is None and cancel is None and progress is None and where != "webgpu"
+    if simple and backend in BACKENDS and len(plain) <= native.small_most(kernel := backend_name(backend)):
+        read_threads(threads)
+        limbs = _checked_points(points, endian, points_montgomery, check)
+        require_same_length(len(limbs), len(plain))
+        return Point.from_bytes(native.small_sum(limbs, plain, kernel).tobytes())
     with Engine(
         points,
         endian=endian,
@@ -63,13 +85,23 @@ def msm(
         variant=variant,
         backend=backend,
         threads=threads,
+        device=device,
         memory_budget=memory_budget,
+        fallback=fallback,
     ) as engine:
         return engine.compute(plain, cancel=cancel, progress=progress)
 
 
+def _checked_points(points: PointsLike, endian: Endian, montgomery: bool, check: bool) -> Limbs:
+    if is_file(points, "points"):
+        return file_limbs(points, endian, montgomery)
+    return read_points(points, endian=endian, montgomery=montgomery, check=check)
+
+
 class Engine:
     """Points prepared once, such as an SRS; call it with scalars. Safe to share between threads.
+
+    Points and scalars are whatever `msm` takes. Points of an open file are those that its reader has checked.
 
     `backend` (ifma, adx, portable) forces the kernel of the fast variant. A call takes `cancel`, anything with
     `is_set()` such as threading.Event, and `progress`, which is called with the share done now and then.
@@ -104,14 +136,17 @@ class Engine:
             variant = measured_variant(where, adapter)
         chosen = choose(variant)
         if where == "webgpu" or chosen.name in GPU_SPECS:
-            limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
+            limbs = _checked_points(points, endian, montgomery, check)
             self._adopt(chosen, _on_gpu(chosen, limbs, adapter, memory_budget, fallback), len(limbs))
             return
+        source = _source(points, endian, montgomery)
+        if memory_budget is None and source is not None and len(source) > native.max_points:
+            memory_budget = UNBOUNDED_BYTES
         if memory_budget is not None:
-            given = GivenPoints(points, endian=endian, montgomery=montgomery, check=check)
+            given = source or GivenPoints(points, endian=endian, montgomery=montgomery, check=check)
             self._adopt(chosen, prepare_within(memory_budget, chosen, given, threads), len(given))
             return
-        limbs = read_points(points, endian=endian, montgomery=montgomery, check=check)
+        limbs = _checked_points(points, endian, montgomery, check)
         self._adopt(chosen, prepare(chosen, limbs, threads), len(limbs))
 
     def _adopt(self, variant: Variant, prepared: Prepared, size: int) -> None:
@@ -316,15 +351,34 @@ class View:
     def __len__(self) -> int:
         return self._size
 
-    def __call__(self, scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Point:
+    def __call__(
+        self,
+        scalars: ScalarsLike,
+        *,
+        endian: Endian = "little",
+        montgomery: bool = False,
+        cancel: Event | None = None,
+        progress: Progress | None = None,
+    ) -> Point:
+        """The sum over the view's points; as many scalars as it has."""
         limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
-        return self._engine.compute(limbs, offset=self._offset, size=self._size)
+        return self._engine.compute(limbs, offset=self._offset, size=self._size, cancel=cancel, progress=progress)
 
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
+        """One sum per vector of scalars, as of the engine."""
         limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
         return self._engine.compute_batch(limbs, offset=self._offset, size=self._size)
+
+
+def _source(points: PointsLike, endian: Endian, montgomery: bool) -> RecordSource | None:
+    """Points of an open file, to be read when they are needed."""
+    if not is_file(points, "points"):
+        return None
+    if endian != "little" or montgomery:
+        raise BadInput("a file knows its byte order and form", cure="leave endian and the Montgomery flag out")
+    return points  # type: ignore[return-value]
 
 
 def _on_gpu(

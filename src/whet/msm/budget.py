@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from threading import Lock, RLock, get_ident
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from whet.errors import BadInput, Cancelled, Unsupported
 from whet.msm.affine import Affine, Event, Progress
 from whet.msm.options import read_budget, read_threads
 from whet.msm.point import Endian
-from whet.msm.validate import Limbs, PointsLike, point_rows, read_points
+from whet.msm.validate import Limbs, PointsLike, RecordSource, point_rows, read_points
 from whet.msm.variants import AffineSums, Answer
 from whet.protocol import MemoryRow, Variant
 
@@ -29,14 +29,6 @@ READING_BYTES = 3 * 64
 SCALAR_BYTES = 32
 LEAST_PIECE = 1 << 10
 SETTINGS = ("windows", "windows_at_once", "window_bits", "scalar_bits", "glv")
-
-
-class RecordSource(Protocol):
-    """Points in Montgomery form or plain scalars that are made when asked for, such as those of a file."""
-
-    def __len__(self) -> int: ...
-
-    def limbs(self, start: int = 0, stop: int | None = None) -> Limbs: ...
 
 
 class GivenPoints:

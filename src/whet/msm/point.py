@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import operator
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from whet.errors import BadInput
 
@@ -20,7 +21,11 @@ SCALAR_BYTES = 32
 
 @dataclass(frozen=True, slots=True)
 class Point:
-    """Affine coordinates, canonical. Infinity is (0, 0), which is not on the curve."""
+    """Affine coordinates, canonical. Infinity is (0, 0), which is not on the curve.
+
+    Points add, subtract and take integer factors: `p + q`, `p - q`, `-p`, `5 * p`, `sum(points)`. For many products use
+    `msm`. Not constant time.
+    """
 
     x: int
     y: int
@@ -32,6 +37,57 @@ class Point:
     @property
     def is_infinity(self) -> bool:
         return self.x == 0 and self.y == 0
+
+    @property
+    def is_on_curve(self) -> bool:
+        """Canonical coordinates and the equation, or infinity."""
+        if not (0 <= self.x < P and 0 <= self.y < P):
+            return False
+        return self.is_infinity or (self.y * self.y - self.x * self.x * self.x - B) % P == 0
+
+    def __neg__(self) -> Point:
+        self._valid()
+        return Point(self.x, -self.y % P)
+
+    def __add__(self, other: Any) -> Point:
+        if not isinstance(other, Point):
+            return NotImplemented
+        self._valid()
+        other._valid()
+        if self.is_infinity or other.is_infinity:
+            return other if self.is_infinity else self
+        if self.x != other.x:
+            slope = (other.y - self.y) * pow(other.x - self.x, -1, P)
+        elif self.y == other.y:  # no point of the curve has y = 0
+            slope = 3 * self.x * self.x * pow(2 * self.y, -1, P)
+        else:
+            return Point.infinity()
+        x = (slope * slope - self.x - other.x) % P
+        return Point(x, (slope * (self.x - x) - self.y) % P)
+
+    def __radd__(self, other: Any) -> Point:
+        """What `sum` starts with is 0."""
+        return self._valid() if isinstance(other, int) and other == 0 else NotImplemented
+
+    def __sub__(self, other: Any) -> Point:
+        return self + -other if isinstance(other, Point) else NotImplemented
+
+    def __mul__(self, factor: Any) -> Point:
+        """Any integer, also a negative one; it counts modulo r."""
+        from whet.msm.api import msm  # the sum itself is made of points
+
+        try:
+            k = operator.index(factor)
+        except TypeError:
+            return NotImplemented
+        return msm([self], [k % R])
+
+    __rmul__ = __mul__
+
+    def _valid(self) -> Point:
+        if not self.is_on_curve:
+            raise BadInput(f"{self} is not on the curve y^2 = x^3 + 3", cure="check the coordinates and their order")
+        return self
 
     def to_bytes(self, endian: Endian = "little") -> bytes:
         """64 bytes, x then y; infinity is 64 zero bytes. With "big" this is the EIP-196 form."""

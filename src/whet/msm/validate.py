@@ -2,27 +2,44 @@
 
 Accepted for points: uint8 arrays (n, 64) or anything with a buffer of n * 64 bytes, uint64 arrays (n, 8) of
 little-endian limbs, and sequences of `Point`, (x, y) or None (infinity). For scalars: the same with 32 bytes and 4
-limbs, and sequences of integers. An array that is not contiguous or not aligned is copied. Anything else is BadInput
-with the index of the first bad element.
+limbs, sequences of integers, arrays (n,) of objects that are integers or of int64, int32, int16, uint32 or uint16, one
+scalar each, and files opened by `Scalars.open`. An array that is not contiguous or not aligned is copied. Anything else
+is BadInput with the index of the first bad element.
 """
 
 from __future__ import annotations
 
 import operator
 from collections.abc import Sequence
-from typing import Any, TypeAlias
+from typing import Any, Protocol, TypeAlias, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from whet._native import curve
+from whet._native import msm as native
 from whet._native.field import fr
 from whet.errors import BadInput
 from whet.msm.point import POINT_BYTES, SCALAR_BYTES, Endian, P, Point
 
 Limbs: TypeAlias = npt.NDArray[np.uint64]
-PointsLike: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence["Point | tuple[int, int] | None"]
-ScalarsLike: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence[int]
+
+
+@runtime_checkable
+class RecordSource(Protocol):
+    """Points in Montgomery form or plain scalars that are made when asked for, such as those of a file."""
+
+    def __len__(self) -> int: ...
+
+    def limbs(self, start: int = 0, stop: int | None = None) -> Limbs: ...
+
+
+PointsLike: TypeAlias = (
+    npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence["Point | tuple[int, int] | None"] | RecordSource
+)
+ScalarsLike: TypeAlias = npt.NDArray[Any] | bytes | bytearray | memoryview | Sequence[int] | RecordSource
+# One integer each. uint8 and int8 are bytes, uint64 are limbs.
+INTEGER_TYPES = ("int16", "int32", "int64", "uint16", "uint32")
 
 # Reasons of whet._native.curve, in its order.
 _DEFECTS = (
@@ -41,7 +58,7 @@ def read_points(
     `first` is what the caller calls point 0 of these: complaints count from there.
     """
     try:
-        raw = _limbs(points, "points", POINT_BYTES, endian, lambda given: _point_bytes(given, first))
+        raw = _limbs(points, "points", POINT_BYTES, endian, lambda given: _point_limbs(given, first))
     except BadInput as defect:
         if defect.index is not None and defect.index > first:  # a point off the curve before it is the first bad one
             before = _first(points, defect.index - first, POINT_BYTES)
@@ -74,8 +91,13 @@ def plain_limbs(limbs: Any) -> Limbs:
 
 def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
     """(n, 4) plain limbs. Any integers below 2^256; in Montgomery form they must be below r."""
+    if is_file(scalars, "scalars"):
+        _require_no_flags(endian, montgomery)
+        return scalars.limbs()  # type: ignore[union-attr]
+    if isinstance(scalars, np.ndarray) and scalars.ndim == 1:
+        scalars = _integer_array(scalars)
     try:
-        limbs = _limbs(scalars, "scalars", SCALAR_BYTES, endian, _scalar_bytes)
+        limbs = _limbs(scalars, "scalars", SCALAR_BYTES, endian, _scalar_limbs)
     except BadInput as defect:
         if defect.index and montgomery:  # one that is not below r before it is the first bad one
             read_scalars(_first(scalars, defect.index, SCALAR_BYTES), endian=endian, montgomery=montgomery)
@@ -90,6 +112,40 @@ def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery:
             index=index,
         )
     return fr.from_montgomery(limbs)  # type: ignore[no-any-return]
+
+
+def is_file(data: Any, kind: str) -> bool:
+    """Whether it is an open file of points, or of scalars. One of the other kind is refused."""
+    if isinstance(data, np.ndarray | Sequence) or not isinstance(data, RecordSource):
+        return False
+    if getattr(data, "kind", kind) != kind:
+        raise BadInput(f"a file of {getattr(data, 'kind', '')} in the place of {kind}", cure=f"give a file of {kind}")
+    return True
+
+
+def file_limbs(points: Any, endian: str, montgomery: bool) -> Limbs:
+    """All points of an open file, which its reader has checked as far as was asked for."""
+    _require_no_flags(endian, montgomery)
+    return points.limbs()  # type: ignore[no-any-return]
+
+
+def _require_no_flags(endian: str, montgomery: bool) -> None:
+    if endian != "little" or montgomery:
+        raise BadInput("a file knows its byte order and form", cure="leave endian and the Montgomery flag out")
+
+
+def _integer_array(data: npt.NDArray[Any]) -> Any:
+    """Integers as numpy has them, (n,): Python's own for objects, limbs for machine integers."""
+    if data.dtype == object:
+        return data.tolist()
+    if data.dtype.name not in INTEGER_TYPES:
+        return data
+    if (negative := data < 0).any():
+        index = int(negative.argmax())
+        raise BadInput(f"scalar {index} is negative", cure="reduce it modulo r", index=index)
+    limbs = np.zeros((len(data), 4), np.uint64)
+    limbs[:, 0] = data
+    return limbs
 
 
 def refuse_defect(index: int, reason: int, *, what: str = "point") -> None:
@@ -126,7 +182,7 @@ def _limbs(data: Any, what: str, width: int, endian: str, encode: Any) -> Limbs:
         return _swap(_byte_array(data, what, width), width, endian)
     view = _byte_view(data, what, width)
     if view is None:
-        return _swap(np.frombuffer(encode(data), np.uint8).reshape(-1, width), width, "little")
+        return encode(data)  # type: ignore[no-any-return]
     return _swap(_byte_array(_flat_bytes(view), what, width), width, endian)
 
 
@@ -196,8 +252,13 @@ def _swap(data: npt.NDArray[np.uint8], width: int, endian: str) -> Limbs:
     return np.require(np.ascontiguousarray(data).view(np.uint64), requirements=["C", "A"])
 
 
-def _point_bytes(points: Sequence[Any], first: int) -> bytes:
-    return b"".join(_encode_point(index, point) for index, point in enumerate(points, first))
+def _point_limbs(points: Sequence[Any], first: int) -> Limbs:
+    limbs, converted = native.pairs(points)
+    if converted == len(limbs):
+        return limbs  # type: ignore[no-any-return]
+    # Points as objects, or something to complain about.
+    encoded = b"".join(_encode_point(index, point) for index, point in enumerate(points, first))
+    return np.frombuffer(encoded, np.uint64).reshape(-1, 8)
 
 
 def _encode_point(index: int, point: Any) -> bytes:
@@ -226,7 +287,10 @@ def _encode_point(index: int, point: Any) -> bytes:
     return b"".join(coordinates)
 
 
-def _scalar_bytes(scalars: Sequence[Any]) -> bytes:
+def _scalar_limbs(scalars: Sequence[Any]) -> Limbs:
+    limbs, converted = native.integers(scalars)
+    if converted == len(limbs):
+        return limbs  # type: ignore[no-any-return]
     encoded = []
     for index, given in enumerate(scalars):
         value = _integer(given, f"scalar {index}", index)
@@ -237,7 +301,7 @@ def _scalar_bytes(scalars: Sequence[Any]) -> bytes:
                 index=index,
             )
         encoded.append(value.to_bytes(32, "little"))
-    return b"".join(encoded)
+    return np.frombuffer(b"".join(encoded), np.uint64).reshape(-1, 4)
 
 
 def _integer(given: Any, what: str, index: int) -> int:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import operator
 import threading
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from itertools import groupby
-from typing import Any
+from typing import Any, overload
 
 from whet._native import curve
 from whet._native import msm as native
@@ -16,8 +17,7 @@ from whet.msm.points.files import RecordFile
 from whet.msm.validate import Limbs, ScalarsLike, read_scalars
 
 MOST_PREPARED = int(native.max_points)
-# For files of more points than an engine prepares: as much as a whole engine takes, and no less than it needs.
-UNBOUNDED_BYTES = 1 << 40
+POINTS_AT_ONCE = 1 << 10
 
 
 class Srs(RecordFile):
@@ -50,20 +50,14 @@ class Srs(RecordFile):
         """
         with self._preparing:
             if self._engine is None:
-                if memory_budget is None and len(self) > MOST_PREPARED:
-                    memory_budget = UNBOUNDED_BYTES
-                if memory_budget is not None:
-                    self._engine = Engine.streaming(self, memory_budget=memory_budget, variant=variant, threads=threads)
-                else:
-                    # The reader has checked the points as far as was asked for.
-                    self._engine = Engine(self.limbs(), montgomery=True, check=False, variant=variant, threads=threads)
+                self._engine = Engine(self, variant=variant, threads=threads, memory_budget=memory_budget)
                 self._part = None
             return self._engine
 
     def commit(
         self, scalars: ScalarsLike, *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
     ) -> Point:
-        """sum scalars[i] * point[offset + i]. There may be fewer scalars than points."""
+        """sum scalars[i] * point[offset + i]. There may be fewer scalars than points, and they may be a `Scalars`."""
         return self.commit_many([scalars], offset=offset, endian=endian, montgomery=montgomery)[0]
 
     def commit_many(
@@ -112,6 +106,30 @@ class Srs(RecordFile):
         if not near or end - begin > MOST_PREPARED:
             return first, last
         return begin, min(max(end, begin + 2 * len(self._part)), begin + MOST_PREPARED, len(self))
+
+    @overload
+    def __getitem__(self, index: int) -> Point: ...
+    @overload
+    def __getitem__(self, index: slice) -> list[Point]: ...
+    def __getitem__(self, index: int | slice) -> Point | list[Point]:
+        """Points as two Python integers, read when asked for. For many, `read` gives an array."""
+        if isinstance(index, slice):
+            start, stop, step = index.indices(len(self))
+            if step != 1:
+                raise BadInput(f"points in steps of {step}", cure="ask for neighbours, and take every so many of them")
+            return [Point.from_bytes(row.tobytes()) for row in self.read(start, max(start, stop))]
+        try:
+            place = operator.index(index)
+        except TypeError:
+            raise BadInput(f"point {index!r:.40}", cure="give an integer or a slice") from None
+        if not -len(self) <= place < len(self):
+            raise BadInput(f"point {place} of {len(self)}", cure="ask for one that is there", index=place)
+        place %= len(self)
+        return Point.from_bytes(self.read(place, place + 1).tobytes())
+
+    def __iter__(self) -> Iterator[Point]:
+        for rows in self.chunks(POINTS_AT_ONCE):
+            yield from (Point.from_bytes(row.tobytes()) for row in rows)
 
     def close(self) -> None:
         """Calls that have begun answer, unless they still have to read."""

@@ -1,0 +1,38 @@
+#include "msm/affine/small.hpp"
+
+namespace whet::msm {
+
+namespace {
+
+// Measured crossovers: benchmarks/msm_small.py. Beside the scalar kernels they are the same, because both speak the
+// same field; the vector kernel's additions cost a fifth of theirs.
+constexpr std::size_t most_beside_scalars = 96, most_beside_vectors = 24;
+static_assert(most_beside_scalars <= straus_most);
+
+}  // namespace
+
+SmallSums small_sums(const Kernel& kernel) {
+#if defined(__x86_64__)
+    if (&kernel == &ifma_kernel) return {adx_kernel.usable() ? straus_adx : straus_portable, most_beside_vectors};
+    if (&kernel == &adx_kernel) return {straus_adx, most_beside_scalars};
+#endif
+    static_cast<void>(kernel);
+    return {straus_portable, most_beside_scalars};
+}
+
+G1Affine small_sum(const Kernel& kernel, const std::byte* table, const std::byte* scalars, std::size_t n, void* scratch,
+                   Counts& counts, u64& entries) {
+    const StrausSum sum = small_sums(kernel).sum;
+    if (kernel.montgomery_bits == 256) return sum(table, scalars, n, scratch, counts, entries);
+    auto* const points = static_cast<std::byte*>(scratch) + straus_bytes(n);
+    static const Fp sixteenth = Fp::from_u64(16).inverse();
+    for (std::size_t i = 0; i < 2 * n; ++i) {
+        Limbs<4> value;
+        std::memcpy(&value, table + field_bytes * i, field_bytes);
+        const Fp converted = Fp::from_montgomery_limbs(value) * sixteenth;
+        std::memcpy(points + field_bytes * i, &converted, field_bytes);
+    }
+    return sum(points, scalars, n, scratch, counts, entries);
+}
+
+}  // namespace whet::msm
