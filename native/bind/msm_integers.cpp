@@ -1,6 +1,7 @@
 // Python integers to limbs, without a Python object for each step. What is not as expected is left to the caller: the
 // result says how many elements were converted, and the element after them is the one to complain about.
 #include <algorithm>
+#include <memory>
 
 #include "bind/arrays.hpp"
 
@@ -45,16 +46,17 @@ nb::tuple convert(const nb::sequence& given, std::size_t numbers, Write&& write)
     if (!items.is_valid()) throw nb::python_error();
     const auto length = [&] { return static_cast<std::size_t>(PySequence_Fast_GET_SIZE(items.ptr())); };
     const std::size_t n = length();
-    auto bytes = std::make_unique<unsigned char[]>(std::max<std::size_t>(n * numbers * number_bytes, 1));
+    auto limbs = std::make_unique<std::uint64_t[]>(std::max<std::size_t>(4 * numbers * n, 1));
+    auto* const bytes = reinterpret_cast<unsigned char*>(limbs.get());
     std::size_t done = 0;
     while (done < n && done < length()) {
         const nb::object item = nb::borrow(PySequence_Fast_GET_ITEM(items.ptr(), static_cast<Py_ssize_t>(done)));
-        if (!write(item.ptr(), bytes.get() + done * numbers * number_bytes)) break;
+        if (!write(item.ptr(), bytes + done * numbers * number_bytes)) break;
         ++done;
     }
-    unsigned char* const data = bytes.release();
-    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<unsigned char*>(p); });
-    const nb::ndarray<nb::numpy, std::uint64_t> rows(reinterpret_cast<std::uint64_t*>(data), {n, 4 * numbers}, owner);
+    std::uint64_t* const data = limbs.release();
+    const nb::capsule owner(data, [](void* p) noexcept { delete[] static_cast<std::uint64_t*>(p); });
+    const nb::ndarray<nb::numpy, std::uint64_t> rows(data, {n, 4 * numbers}, owner);
     return nb::make_tuple(rows, done);
 }
 

@@ -4,20 +4,21 @@ namespace whet::msm {
 
 namespace {
 
-// Measured crossovers: benchmarks/msm_small.py. Beside the scalar kernels they are the same, because both speak the
-// same field; the vector kernel's additions cost a fifth of theirs.
-constexpr std::size_t most_beside_scalars = 96, most_beside_vectors = 24;
-static_assert(most_beside_scalars <= straus_most);
+// Crossovers on one core of a Zen 3 (benchmarks/msm_small.py): adx takes 484 against 561 us at 32 points and 699
+// against 682 at 48; portable 729 against 801 at 16 and 1,426 against 1,240 at 32. Beside the vectors it is an estimate
+// from their times: that kernel was not at hand.
+constexpr std::size_t most_beside_adx = 44, most_beside_portable = 20, most_beside_vectors = 20;
+static_assert(most_beside_adx <= straus_most);
 
 }  // namespace
 
 SmallSums small_sums(const Kernel& kernel) {
 #if defined(__x86_64__)
     if (&kernel == &ifma_kernel) return {adx_kernel.usable() ? straus_adx : straus_portable, most_beside_vectors};
-    if (&kernel == &adx_kernel) return {straus_adx, most_beside_scalars};
+    if (&kernel == &adx_kernel) return {straus_adx, most_beside_adx};
 #endif
     static_cast<void>(kernel);
-    return {straus_portable, most_beside_scalars};
+    return {straus_portable, most_beside_portable};
 }
 
 G1Affine small_sum(const Kernel& kernel, const std::byte* table, const std::byte* scalars, std::size_t n, void* scratch,
