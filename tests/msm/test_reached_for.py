@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import random
 import threading
+from collections.abc import Sequence
 
 import numpy as np
 import pytest
 from whet._native import msm as native
 
 import point_files as pf
-from whet.errors import BadInput, Cancelled
+from whet.errors import BadInput, Cancelled, Unsupported
 from whet.msm import Engine, Point, Scalars, Srs, inputs, msm
 from whet.msm.oracle import naive_sum
 from whet.msm.point import R
@@ -80,7 +81,8 @@ class Stands:
 
 def test_integers_of_every_kind_are_read_alike(tried):
     rng = random.Random(5)
-    plain = [0, 1, 255, 256, 2**63, 2**64 - 1, 2**64, 2**128 + 5, R, 2**255, 2**256 - 1, *(rng.randrange(2**256) for _ in range(20))]
+    plain = [0, 1, 255, 256, 2**63, 2**64 - 1, 2**64, 2**128 + 5, R, 2**255, 2**256 - 1]
+    plain += [rng.randrange(2**256) for _ in range(20)]
     expected = inputs.to_limbs(plain)
     kinds = [
         plain, tuple(plain), [Counted(v) for v in plain], [Stands(v) for v in plain], np.array(plain, object),
@@ -112,8 +114,6 @@ class Wrapped:
         return self._items[index]
 
 
-from collections.abc import Sequence  # noqa: E402
-
 Sequence.register(Wrapped)
 
 
@@ -128,7 +128,8 @@ def test_a_list_that_changes_while_it_is_read():
 
 
 def test_pairs_are_read_as_before(tried):
-    forms = [POINTS, [list(p) for p in POINTS], [Point(*p) for p in POINTS], [tuple(map(Counted, p)) for p in POINTS], tuple(POINTS)]
+    forms = [POINTS, [list(p) for p in POINTS], [Point(*p) for p in POINTS], tuple(POINTS)]
+    forms.append([tuple(map(Counted, p)) for p in POINTS])
     expected = read_points(b"".join(pf.affine(p, "little") for p in POINTS))
     for given in forms:
         assert (read_points(given) == expected).all()
@@ -176,15 +177,18 @@ def test_commitments_to_files_of_scalars(srs, witness):
     assert srs.commit_many([file, [1, 2]]) == [wanted(values), wanted([1, 2])]
     assert msm(POINTS[: len(values)], file) == wanted(values)
     assert msm(srs, list(range(N))) == wanted(range(N))
-    for call in (lambda: srs.commit(srs), lambda: srs.commit(file, endian="big"), lambda: srs.commit(file, montgomery=True)):
-        with pytest.raises(BadInput):
-            call()
+    with pytest.raises(BadInput, match="a file of points in the place of scalars"):
+        srs.commit(srs)
+    for flags in ({"endian": "big"}, {"montgomery": True}):
+        with pytest.raises(BadInput, match="a file knows"):
+            srs.commit(file, **flags)
 
 
 def test_single_points_of_a_file(srs):
-    assert srs[0] == Point(1, 2) and srs[N - 1] == srs[-1] == Point(*POINTS[-1]) and srs[np.int64(4)] == Point(*POINTS[4])
-    assert srs[3:6] == [Point(*p) for p in POINTS[3:6]] and srs[6:3] == [] and srs[-2:] == [Point(*p) for p in POINTS[-2:]]
-    assert list(srs) == [Point(*p) for p in POINTS] and Point(*POINTS[5]) in srs
+    points = [Point(*pair) for pair in POINTS]
+    assert srs[0] == Point(1, 2) and srs[N - 1] == srs[-1] == points[-1] and srs[np.int64(4)] == points[4]
+    assert srs[3:6] == points[3:6] and srs[6:3] == [] and srs[-2:] == points[-2:]
+    assert list(srs) == points and points[5] in srs
     for index in (N, -N - 1, 1.5, None, "0", slice(0, 9, 2)):
         with pytest.raises(BadInput) as caught:
             srs[index]
@@ -211,8 +215,6 @@ def test_one_shot_takes_a_device():
     assert msm(POINTS, [1] * N, device="cpu") == msm(POINTS, [1] * N, device="cpu", threads=1) == wanted([1] * N)
     with pytest.raises(BadInput):
         msm(POINTS, [1] * N, device="cpu", variant="walker:nonsense=1")
-    from whet.errors import Unsupported
-
     for device in ("tpu", "", 5):
         with pytest.raises(Unsupported):
             msm(POINTS[:1], [1], device=device)
