@@ -214,18 +214,17 @@ void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
         const std::int16_t* const digits = workspace.digits.template as<std::int16_t>() + region * plan.halves();
         u32* const counts = lists.counts(region);
         // The digits of second halves first: lists begin with the entries that the endomorphism maps.
-        if (plan.glv) {
-            entries[region] += count_digits(digits + plan.n, plan.n, counts);
-            lists.keep_endo_counts(region);
-        }
-        entries[region] += count_digits(digits, plan.n, counts);
+        const std::size_t of_second = plan.glv ? count_digits(digits + plan.n, plan.n, counts) : 0;
+        if (plan.glv) lists.keep_endo_counts(region);
+        const std::size_t of_first = count_digits(digits, plan.n, counts);
+        entries[region] = of_first + of_second;
         if (entries[region] > most)
             throw EngineError(Trouble::bad_input, "the scalars changed while they were summed",
                               "leave the array alone until the call returns");
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        if (plan.glv) place_digits(digits + plan.n, plan.n, to);
-        place_digits(digits, plan.n, to);
+        if (plan.glv) place_digits(digits + plan.n, plan.n, of_second, to);
+        place_digits(digits, plan.n, of_first, to);
     });
     for (const u64 count : entries) report_.entries += count;
     clock_.end(Stage::sort);
@@ -375,6 +374,8 @@ class Engine::Turn {
         engine.turn_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
     }
     ~Turn() {
+        // A call that waited while the engine was closed has made a workspace anew.
+        if (engine_.closed_) engine_.trim_wanted_ = true;
         engine_.turn_owner_.store({}, std::memory_order_relaxed);
         lock_.unlock();
         engine_.trim_if_wanted();

@@ -110,7 +110,7 @@ class Engine {
     Ledger ledger_;
     mutable std::mutex table_lock_;  // of the next two; nothing is computed under it
     std::shared_ptr<Table> table_;
-    bool closed_ = false;
+    std::atomic<bool> closed_{false};  // written under the lock
     std::size_t budget_bytes_ = 0;
     std::timed_mutex turn_;
     std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
