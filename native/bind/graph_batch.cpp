@@ -61,6 +61,7 @@ Batch::Batch(const nb::dict& given)
     tasks_ = size_of<const std::uint16_t>(given, "kind");
     buffers_ = size_of<std::uint64_t>(given, "buffer_base");
     check_sizes(given);
+    any_given_ = std::any_of(buffer_given_, buffer_given_ + buffers_, [](std::uint8_t own) { return own != 0; });
     check_accesses();
     check_scopes();
 }
@@ -199,20 +200,30 @@ Status Batch::move_scopes(Turn& turn, std::size_t index) {
 
 Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& first, TaskId& last) {
     table_ = std::move(table);
-    ids_.assign(tasks_, 0);
     if (with_tensors_) bases_.assign(buffer_base_, buffer_base_ + buffers_);
     Turn turn(runtime, watch);
     const std::size_t depth = turn.scope_depth();
-    first = turn.next_id();
+    first_ = turn.next_id();
     Status status = with_tensors_ ? submit_with_tensors(turn) : submit_given(turn);
     turn.flush();
     while (turn.scope_depth() > depth) {
         Status ended = turn.scope_end();
         if (!ended.ok()) return status.ok() ? ended : status;
     }
-    if (tasks_ != 0 && status.ok()) first = ids_[0];
+    first = id_of(0);
     last = turn.next_id() - 1;
     return status;
+}
+
+// Tasks from `index` on have got the ids from `first` on. As long as all are consecutive nothing is written down.
+void Batch::note_ids(std::size_t index, TaskId first, std::size_t count) {
+    if (index == 0) first_ = first;
+    if (ids_.empty()) {
+        if (first == first_ + index) return;
+        ids_.resize(tasks_);
+        for (std::size_t before = 0; before < index; ++before) ids_[before] = first_ + before;
+    }
+    for (std::size_t own = 0; own < count; ++own) ids_[index + own] = first + own;
 }
 
 // The arguments of one task; true if the runtime has to allocate some of them.
@@ -239,9 +250,9 @@ bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std
         }
         tensor.base = reinterpret_cast<void*>(bases_[which]);
         const std::int64_t creator = buffer_creator_[which];
-        tensor.owner = creator >= 0 ? ids_[static_cast<std::size_t>(creator)] : kNoTask;
-        tensor.apart = !buffer_given_[which];
-        tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
+        tensor.owner = creator >= 0 ? id_of(static_cast<std::size_t>(creator)) : kNoTask;
+        tensor.apart = !any_given_ || !buffer_given_[which];
+        if (!tensor.apart) tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
         const auto begin = static_cast<std::uint64_t>(access[offset]);
         const auto length = static_cast<std::uint64_t>(access[row_bytes]);
         if (access[rows] == 1) {
@@ -274,11 +285,13 @@ Status Batch::submit_with_tensors(Turn& turn) {
         if (with_dependencies_) {
             before.clear();
             for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
-                before.push_back(ids_[static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])]);
+                before.push_back(id_of(static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])));
             }
             spec.dependencies = before;
         }
-        if (Status status = turn.submit(spec, ids_[i]); !status.ok()) return status;
+        TaskId id = 0;
+        if (Status status = turn.submit(spec, id); !status.ok()) return status;
+        note_ids(i, id, 1);
         for (std::size_t a = 0; allocates && a < count; ++a) {
             if (tensors[a].direction != Direction::out) continue;
             const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
@@ -312,9 +325,12 @@ Status Batch::submit_given(Turn& turn) {
         const std::int64_t edges = with_dependencies_ ? dependency_start_[i + count] - first_edge : 0;
         before.resize(std::max(before.size(), static_cast<std::size_t>(edges)));
         const TaskId next = turn.next_id();
+        const bool consecutive = ids_.empty() && (i == 0 || next == first_ + i);
+        const TaskId base = next - i;
         for (std::int64_t edge = 0; edge < edges; ++edge) {
             const auto dependency = static_cast<std::size_t>(dependencies_[first_edge + edge]);
-            before[static_cast<std::size_t>(edge)] = dependency < i ? ids_[dependency] : next + (dependency - i);
+            before[static_cast<std::size_t>(edge)] =
+                consecutive || dependency >= i ? base + dependency : id_of(dependency);
         }
         for (std::size_t k = 0; k < count; ++k) {
             fill(specs[k], i + k, numbers[k]);
@@ -326,7 +342,7 @@ Status Batch::submit_given(Turn& turn) {
         TaskId first = 0;
         std::size_t submitted = 0;
         status = turn.submit_many({specs, count}, first, submitted);
-        for (std::size_t k = 0; k < submitted; ++k) ids_[i + k] = first + k;
+        if (submitted != 0) note_ids(i, first, submitted);
         if (!status.ok()) return status;
         i += submitted;
     }

@@ -53,14 +53,18 @@ class Batch {
     bool fill_tensors(std::size_t index, std::vector<graph::TensorArg>& tensors, std::vector<graph::View>& views);
     graph::Status submit_given(Turn& turn);
     graph::Status move_scopes(Turn& turn, std::size_t index);
+    graph::TaskId id_of(std::size_t index) const { return ids_.empty() ? first_ + index : ids_[index]; }
+    void note_ids(std::size_t index, graph::TaskId first, std::size_t count);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
 
     nb::dict arrays_;
-    std::vector<graph::TaskId> ids_;    // of the tasks submitted so far
+    graph::TaskId first_ = 0;           // id of the first task
+    std::vector<graph::TaskId> ids_;    // of all tasks so far, once another thread's task has come in between
     std::vector<std::uint64_t> bases_;  // of the buffers, those that the runtime allocates as they come
     std::vector<Row> table_;
     std::size_t tasks_ = 0;
     std::size_t buffers_ = 0;
+    bool any_given_ = false;
     bool manual_ = false;
     bool with_tensors_ = false;
     bool with_dependencies_ = false;

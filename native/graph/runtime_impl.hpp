@@ -106,7 +106,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     class Vigil;  // one thread's waiting
 
     static constexpr std::uint32_t kInlineArguments = 16;
-    static constexpr unsigned kStepsAtOnce = 16;
+    static constexpr unsigned kStepsAtOnce = 32;
     static constexpr std::uint32_t kPrefetchAhead = 8;
     static constexpr std::uint32_t kInlineTracks = 4;
     static constexpr std::uint32_t kReclaimEvery = 64;
@@ -168,6 +168,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::atomic<bool> attention_{false};             // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
     std::atomic<bool> seat_{false};  // somebody is worker 0
+    unsigned at_once_ = 1;           // worker 0's: tasks it runs before it looks up, fewer after long bodies
     Failures failures_;
     std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
     std::atomic<std::uint32_t> waiting_{0};

@@ -54,7 +54,7 @@ class Runtime::Impl::Vigil {
             seated_ = true;
             impl_.workers_[0]->trace.begin();
         }
-        if (!impl_.step(0, at_once_)) return false;
+        if (!impl_.step(0, impl_.at_once_)) return false;
         patience_.reset();
         return true;
     }
@@ -68,12 +68,10 @@ class Runtime::Impl::Vigil {
         const std::uint64_t ticks = coarse_ticks();
         const std::uint64_t spent = ticks - ticks_;
         ticks_ = ticks;
-        if (worked) {
-            if (spent > kLongTicks) {
-                at_once_ = 1;
-            } else if (spent < kShortTicks) {
-                at_once_ = std::min(2 * at_once_, impl_.steps_at_once_);
-            }
+        if (worked && spent > kLongTicks) {
+            impl_.at_once_ = 1;
+        } else if (worked && spent < kShortTicks && impl_.at_once_ < impl_.steps_at_once_) {
+            impl_.at_once_ *= 2;
         }
         unread_ += spent;
         if (unread_ < kLongTicks) return {};
@@ -98,7 +96,6 @@ class Runtime::Impl::Vigil {
     const bool helps_;
     bool seated_ = false;
     Patience patience_;
-    unsigned at_once_ = 1;
     std::uint64_t ticks_ = coarse_ticks();
     std::uint64_t unread_ = 0;
     std::uint64_t begun_ns_ = timeout_ns_ != 0 ? now_ns() : 0;  // 0: not read yet

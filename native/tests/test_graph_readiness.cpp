@@ -407,6 +407,80 @@ void tensor_map_keeps_every_live_buffer() {
     CHECK(wrong == 0);
 }
 
+// A region above 128 GiB touches more than two chunks of the highest size class; it is found from every one of them.
+void a_region_above_128_gib_is_indexed_under_two_chunks() {
+    constexpr std::uint64_t kGib = std::uint64_t{1} << 30;
+    for (const bool huge_writes : {true, false}) {
+        TensorMap map(1024);
+        const std::uint64_t base = std::uint64_t{1} << 44;
+        map.expect(1, false);
+        map.access(map.track_of(base), {0, 400 * kGib, nullptr}, huge_writes, 0, [](std::uint64_t) {});
+        // Small pieces elsewhere, so that the walk is too long and the index is asked.
+        for (std::uint64_t task = 1; task < 100; ++task) {
+            map.expect(1, false);
+            map.access(map.track_of(base), {500 * kGib + task * 64, 500 * kGib + task * 64 + 8, nullptr}, true, task,
+                       [](std::uint64_t) {});
+        }
+        for (std::uint64_t gib = 1, task = 100; gib < 400; gib += 57, ++task) {
+            bool found = false;
+            map.expect(1, false);
+            map.access(map.track_of(base), {gib * kGib, gib * kGib + 8, nullptr}, true, task,
+                       [&found](std::uint64_t producer) { found = found || producer == 0; });
+            CHECK(found);
+        }
+    }
+}
+
+// The same bytes under two bases that do not know each other, in every order and however they overlap, against a plain
+// list of what touches what.
+void memory_is_compared_by_address(Policy policy) {
+    std::vector<char> memory(256);
+    Config config = hands_off(small(policy, 64, 2));
+    config.record_edges = true;
+    for (unsigned seed = 1; seed <= 60; ++seed) {
+        Bench bench(config);
+        Gate gate;
+        struct Access {
+            std::uint64_t begin, end;
+            bool writes;
+        };
+        std::vector<Access> all;
+        std::uint64_t state = seed;
+        const auto draw = [&state](std::uint64_t most) {
+            state = state * 6364136223846793005U + 1442695040888963407U;
+            return (state >> 33) % most;
+        };
+        for (int task = 0; task < 20; ++task) {
+            const std::uint64_t base = draw(200);
+            const std::uint64_t begin = base + draw(20);
+            const std::uint64_t end = begin + 1 + draw(30);
+            const bool writes = draw(2) == 0;
+            std::vector<TensorArg> touched{
+                region_of(memory.data() + base, begin - base, end - base, writes ? Direction::inout : Direction::in)};
+            if (draw(3) == 0) touched[0].buffer_bytes = end - base + draw(20);
+            bench.submit([&gate](auto, auto) { return gate.wait(); }, touched);
+            all.push_back({begin, end, writes});
+        }
+        gate.open();
+        check_ok(bench.runtime->wait_all());
+        // Ordered, directly or through others.
+        std::vector<std::vector<bool>> before(all.size(), std::vector<bool>(all.size()));
+        for (const Edge& edge : bench.runtime->edges()) {
+            before[edge.consumer][edge.producer] = true;
+            for (std::size_t older = 0; older < edge.producer; ++older) {
+                if (before[edge.producer][older]) before[edge.consumer][older] = true;
+            }
+        }
+        for (std::size_t later = 0; later < all.size(); ++later) {
+            for (std::size_t older = 0; older < later; ++older) {
+                const bool meets = all[older].begin < all[later].end && all[later].begin < all[older].end &&
+                                   (all[older].writes || all[later].writes);
+                if (meets) CHECK(before[later][older]);
+            }
+        }
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -419,7 +493,9 @@ int main() {
     }
     tensor_map_keeps_every_live_buffer();
     manual_scopes_neither_look_nor_insert();
+    a_region_above_128_gib_is_indexed_under_two_chunks();
     for (const Policy policy : kPolicies) {
+        memory_is_compared_by_address(policy);
         m11_both_orders_of_two_producers(policy);
         m12_any_fanin(policy);
         m13_lagging_cleanup_spares_later_tasks(policy);

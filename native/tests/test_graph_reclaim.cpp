@@ -2,6 +2,7 @@
 // fault it guards against (docs/graph-bugs.md).
 #include <cstring>
 
+#include "graph/heap_ring.hpp"
 #include "graph_fixture.hpp"
 
 using namespace whet::test;
@@ -108,6 +109,40 @@ void s4_reused_slot_begins_unfinished(Policy policy) {
         gate.open();
         check_ok(bench.runtime->wait(id));
         CHECK(bench.runtime->done(id));
+    }
+}
+
+// An empty ring starts over; the retirement of a task from before that must not move its bottom back. 64 of 1,024 bytes
+// are live, and a block of 960 fits.
+void the_heap_ring_frees_to_a_position_behind_its_bottom(Policy policy) {
+    HeapRing ring(1024, 64);
+    CHECK(ring.fits(512));
+    ring.take(512);
+    const std::uint64_t first = ring.top();
+    ring.free_to(first);
+    CHECK(ring.fits(64));
+    ring.take(64);
+    CHECK(ring.used() == 64);
+    ring.free_to(first);
+    CHECK(ring.used() == 64);
+    CHECK(ring.fits(960));
+
+    Config config = hands_off(small(policy, 16, 2));
+    config.heap_bytes = 1024;
+    config.stall_ns = 300'000'000;
+    Bench bench(config);
+    for (int round = 0; round < 50; ++round) {
+        std::vector<TensorArg> half{output(512)};
+        bench.submit([](auto, auto) { return 0; }, half);
+        check_ok(bench.runtime->wait_all());
+        bench.submit([](auto, auto) { return 0; });  // no output: its position is the one before the ring starts over
+        std::vector<TensorArg> little{output(64)};
+        bench.submit([](auto, auto) { return 0; }, little);
+        check_ok(bench.runtime->wait_all());
+        CHECK(bench.runtime->peaks().heap_now <= 64);
+        std::vector<TensorArg> most{output(960)};
+        bench.submit([](auto, auto) { return 0; }, most);
+        check_ok(bench.runtime->wait_all());
     }
 }
 
@@ -409,6 +444,7 @@ int main() {
         s5_every_window_from_four(policy);
         m3_inner_consumer_of_an_outer_producer(policy);
         m4_live_outputs_do_not_overlap(policy);
+        the_heap_ring_frees_to_a_position_behind_its_bottom(policy);
         m5_everything_is_reclaimed_at_the_end(policy);
         m6_consumer_after_the_scope_has_ended(policy);
         m7_empty_heap_serves_anything_that_fits(policy);

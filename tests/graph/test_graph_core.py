@@ -26,6 +26,7 @@ PROGRAMS = [
     "test_graph_reclaim",
     "test_graph_readiness",
     "test_graph_faults",
+    "test_graph_edges",
 ]
 POLICIES = 3
 
