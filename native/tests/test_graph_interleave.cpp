@@ -134,7 +134,7 @@ struct Run {
     }
 
     bool step(unsigned worker) {
-        return core.step(worker, 1, [this](std::uint32_t slot) { return execute(slot); });
+        return core.step(worker, 2, [this](std::uint32_t slot) { return execute(slot); });
     }
 
     // Mirrors the submitter's loop in submit.cpp: reclaim in order, prepare, publish.
