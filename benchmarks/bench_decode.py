@@ -1,6 +1,7 @@
 """The decode layer against the memory it streams from: share of bandwidth, growth, timing tax, barriers.
 
 Launches take turns; ratios are within one run. Neighbours only ever add, so the shortest tells what the machine can do.
+Every step that is timed is compared with the reference first, on the very inputs that it is timed on.
 """
 
 from __future__ import annotations
@@ -8,6 +9,7 @@ from __future__ import annotations
 import argparse
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from statistics import median, quantiles
 
 import numpy as np
@@ -15,11 +17,13 @@ from whet._native import decode as native
 
 from whet.decode import SHAPES, Layer, Schedule
 from whet.decode.cases import Trial, random_cache
+from whet.decode.oracle import accuracy, reference
 from whet.decode.shapes import NORM_ATTENTION, NORM_MLP, Shape
 from whet.decode.stored import WEIGHT_TYPES, store
 
 Times = dict[str, list[int]]
 STREAMS = (4, 8, 16)
+MAX_ULP = 256
 
 
 def interleaved_ns(works: dict[str, Callable[[], object]], rounds: int) -> Times:
@@ -35,6 +39,15 @@ def interleaved_ns(works: dict[str, Callable[[], object]], rounds: int) -> Times
 
 def shortest_ns(works: dict[str, Callable[[], object]], rounds: int) -> dict[str, int]:
     return {name: min(times) for name, times in interleaved_ns(works, rounds).items()}
+
+
+def gated(trial: Trial, *ways: tuple[Layer, Schedule, bool]) -> None:
+    """Nothing wrong is timed."""
+    want = reference(trial.shape, trial.matrices, trial.norms, **trial.inputs())
+    for layer, schedule, timed in ways:
+        found = accuracy(trial.run(layer, schedule, timed=timed).out, want)
+        if not found.finite or found.max_ulp > MAX_ULP:
+            raise SystemExit(f"{trial.about}: {found.max_ulp:.0f} ULP; nothing is timed")
 
 
 def readings(trial: Trial, workers: int) -> dict[str, Callable[[], object]]:
@@ -75,6 +88,7 @@ def main() -> None:
 
 def bandwidth(trial: Trial, schedule: Schedule, workers: int, rounds: int) -> None:
     layer = trial.layer()
+    gated(trial, (layer, schedule, False))
     kind = next(iter(trial.matrices.values())).kind
     works: dict[str, Callable[[], object]] = {"step": lambda: trial.run(layer, schedule), **readings(trial, workers)}
     times = interleaved_ns(works, rounds)
@@ -91,6 +105,7 @@ def bandwidth(trial: Trial, schedule: Schedule, workers: int, rounds: int) -> No
 def tax(trial: Trial, schedule: Schedule, rounds: int) -> None:
     """What recording regions costs a step of full size, beside what steps differ by anyway."""
     layer = trial.layer()
+    gated(trial, (layer, schedule, False), (layer, schedule, True))
     times = interleaved_ns(
         {
             "off": lambda: trial.run(layer, schedule),
@@ -115,6 +130,7 @@ def growth(shape: Shape, schedule: Schedule, rounds: int) -> None:
         rng = np.random.default_rng(2)
         cache = random_cache(shape, [length] * batch, 64, "bf16", rng)
         x = rng.standard_normal((batch, shape.hidden), np.float32)
+        gated(replace(base, x=x, cache=cache), (layer, schedule, False))
         works[name] = lambda x=x, cache=cache: layer.step(x, cache, schedule=schedule)
     best = shortest_ns(works, rounds)
     for name, taken in best.items():
@@ -132,6 +148,7 @@ def costs(rounds: int) -> None:
         "fused, spin": (all_, Schedule(barrier="spin"), False),
         "phased": (all_, Schedule(launch="phased"), False),
     }
+    gated(trial, *ways.values())
     works = {name: lambda w=way: trial.run(w[0], w[1], timed=w[2]) for name, way in ways.items()}
     for name, taken in shortest_ns(works, 200 * rounds).items():
         print(f"tiny {name:>18}: {taken / 1e3:7.1f} us")

@@ -101,6 +101,13 @@ def test_graph_bench_has_no_time_of_a_contender_that_is_wrong(broken, monkeypatc
     assert caught.value.exit_code == 3 and capsys.readouterr().out == ""
 
 
+def test_graph_trace_has_no_time_of_a_runtime_that_is_wrong(monkeypatch, capsys, tmp_path):
+    monkeypatch.setattr(bench.Batch, "submit", lambda self, *_, **__: None)
+    with pytest.raises(OracleMismatch, match="wrong numbers on chain"):
+        invoke(["graph", "trace", "chain", "--out", str(tmp_path / "trace.json")])
+    assert capsys.readouterr().out == "" and not (tmp_path / "trace.json").exists()
+
+
 def test_graph_bench_is_json_with_every_contender(capsys):
     assert (
         invoke(["graph", "bench", "--workload", "pa:Case4", "--rounds", "1", "--no-peers", "--no-growth", "--json"])

@@ -20,6 +20,7 @@ from whet.graph.batch import Batch, Dependencies
 from whet.graph.computations import mixing
 from whet.graph.engine import mixed_in_order
 from whet.graph.observe import chrome_trace, dot
+from whet.graph.verification import Verifier
 from whet.graph.workloads.workload import Workload
 
 
@@ -129,8 +130,12 @@ def write_swimlane(
     work = make_workload(name, sizes)
     if work.tasks > 200_000:
         raise BadInput(f"{work.tasks:,} tasks make a trace that no viewer opens", cure="choose a smaller --size")
+    dependencies: Dependencies = "both" if work.manual else "inferred"
+    with Runtime(**given, window=65536) as runtime:
+        # Bodies that spin leave nothing to check; the same graph with bodies that do comes first.
+        Verifier(work).runtime(runtime, dependencies, str(given["policy"]))
     body = kernel("spin").with_user(np.array([body_ns], np.uint64))
-    batch = Batch(work, [body] * len(work.kinds), dependencies="both" if work.manual else "inferred")
+    batch = Batch(work, [body] * len(work.kinds), dependencies=dependencies)
     options: dict[str, Any] = {"trace": "tasks", "trace_capacity": work.tasks, "record_edges": True, "window": 65536}
     with Runtime(**given, **options) as runtime:
         batch.submit(runtime)

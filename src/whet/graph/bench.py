@@ -24,17 +24,14 @@ from typing import NamedTuple
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
-from whet.errors import OracleMismatch
 from whet.graph import workloads
 from whet.graph.batch import Batch, Dependencies
 from whet.graph.bodies import kernel
 from whet.graph.built import Graph, hardware_workers
 from whet.graph.choice import TRIES
-from whet.graph.computations import mixing
-from whet.graph.engine import mixed_in_order
 from whet.graph.runtime import POLICIES, Runtime
+from whet.graph.verification import Verifier
 from whet.graph.workloads import Workload
 
 # The programs that `make bench-peers` builds, and how many tasks they may be given before they take too long.
@@ -102,39 +99,6 @@ def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list
 def _submit_and_wait(batch: Batch, runtime: Runtime) -> None:
     batch.submit(runtime)
     runtime.wait()
-
-
-class Verifier:
-    """Runs contenders with mixing bodies and compares every number with those of one task after the other."""
-
-    def __init__(self, work: Workload) -> None:
-        self._work = work
-        self._seed = int(np.random.default_rng().integers(1, 2**62))
-        self._expected = mixed_in_order(work, self._seed)
-
-    def runtime(self, runtime: Runtime, dependencies: Dependencies, contender: str) -> None:
-        mixed = mixing(self._work, seed=self._seed, dependencies=dependencies)
-        _submit_and_wait(mixed.batch, runtime)
-        self._compare(mixed.answer, contender)
-
-    def replay(self, workers: int | None, contender: str, *, coarsen: bool = True) -> None:
-        """A graph built from the same arrays, replayed twice: what the first leaves behind must not help."""
-        work, cells = self._work, np.zeros(self._work.tasks, np.uint64)
-        words = np.array([cells.ctypes.data, work.dep_start.ctypes.data, work.dep_task.ctypes.data, self._seed], "u8")
-        built = Graph.from_workload(work, [kernel("mix").with_user(words)] * len(work.kinds))
-        for _ in range(2):
-            cells[:] = 0
-            built.replay(workers=workers, coarsen=coarsen)
-            self._compare(cells, contender)
-
-    def _compare(self, answer: npt.NDArray[np.uint64], contender: str) -> None:
-        wrong = np.flatnonzero(answer != self._expected)
-        if len(wrong):
-            raise OracleMismatch(
-                f"{contender} left {len(wrong)} of {self._work.tasks} wrong numbers on {self._work.name}, "
-                f"the first at task {wrong[0]}; what is wrong has no times",
-                cure="please report it with this command line",
-            )
 
 
 def window_for(work: Workload) -> int:
