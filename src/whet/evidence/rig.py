@@ -190,14 +190,14 @@ class Rig:
         timing: bool = False,
     ) -> dict[str, Reading | Red]:
         """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told."""
-        most = max([calls, *(calls * self.plan.more_calls.get(name, 1) for name in order)])
+        counts = {name: min(self.slots, calls * self.plan.more_calls.get(name, 1)) for name in order}
+        most = max([calls, *counts.values()])
         drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(most)]
         self.officials.draw(drawn)
         self.officials.poison({self.stands[name].arm: poison_word(self._random) for name in order})
         results: dict[str, Reading | Red] = {}
         for name in order:
-            count = calls * self.plan.more_calls.get(name, 1)
-            results[name] = self._turn(self.stands[name], count, drawn[0], timing or self.plan.clock == "device")
+            results[name] = self._turn(self.stands[name], counts[name], drawn[0], timing or self.plan.clock == "device")
         self._judge(results, full=full)
         for name, result in results.items():
             if isinstance(result, Red):
