@@ -120,7 +120,6 @@ class Rig(Benches):
         full: bool = True,
         timing: bool = False,
     ) -> dict[str, Reading | Red]:
-<<<<<<< HEAD
         """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told.
 
         A round that loses the referee or the judge is repeated on other inputs, with new processes for everybody.
@@ -149,12 +148,8 @@ class Rig(Benches):
     def _play(
         self, label: Sequence[str | int], order: Sequence[str], *, calls: int, full: bool, timing: bool
     ) -> dict[str, Reading | Red]:
-        most = max([calls, *(calls * self.plan.more_calls.get(name, 1) for name in order)])
-=======
-        """A turn for every arm in `order`, on one set of fresh inputs; judged before anything is told."""
         counts = {name: min(self.slots, calls * self.plan.more_calls.get(name, 1)) for name in order}
         most = max([calls, *counts.values()])
->>>>>>> tests-work
         drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(most)]
         self.officials.draw(drawn)
         self.officials.poison({self.stands[name].arm: poison_word(self._random) for name in order})

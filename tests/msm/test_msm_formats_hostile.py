@@ -10,10 +10,10 @@ import tracemalloc
 from pathlib import Path
 
 import pytest
+from test_msm_formats import as_integers, opened
 
 import point_files as pf
 from point_samples import FINITE, POINTS, Sample, mutate, samples
-from test_msm_formats import as_integers, opened
 from whet.errors import BadInput, ExitCode, WhetError
 from whet.msm.points import Scalars, Srs
 

@@ -13,7 +13,7 @@ from whet.errors import BadInput
 from whet.msm.points import FORMATS, Scalars, Srs
 
 SAMPLES = samples()
-DATA = Path(__file__).parent / "data"
+DATA = Path(__file__).parents[1] / "data"
 
 
 def opened(path: Path, sample: Sample, **how):

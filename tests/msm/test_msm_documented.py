@@ -16,7 +16,7 @@ from whet.cli import app
 from whet.msm import Engine, Point, Scalars, Srs
 from whet.msm.points import FORMATS, write_points, write_scalars
 
-ROOT = Path(__file__).parents[1]
+ROOT = Path(__file__).parents[2]
 PAGES = {name: (ROOT / name).read_text() for name in ("docs/formats.md", "src/whet/msm/README.md")}
 BLOCKS = [
     pytest.param(page, code, id=f"{page}-{number}")

@@ -6,9 +6,9 @@ import random
 
 import numpy as np
 import pytest
+from test_msm_formats_hostile import outcome
 
 from point_samples import mutate, samples
-from test_msm_formats_hostile import outcome
 from whet.msm.points import arkworks, aztec, batch, encodings, gnark, halo2, iden3
 from whet.msm.points.files import RecordFile
 from whet.msm.points.layout import Layout
