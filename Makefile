@@ -46,7 +46,8 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak --trials $(TRIALS) --power $(TRIALS)
 	$(BIN)/python benchmarks/soak --trials $(TRIALS) --busy
 	$(BIN)/python benchmarks/soak_honest.py
-	$(BIN)/python benchmarks/soak_honest.py --busy
+	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
+	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
 	@benchmarks/graph_peers/build

@@ -310,4 +310,4 @@ def test_the_kernel_counts_the_wait_for_a_core():
         for process in processes:
             process.kill()
             process.wait()
-    assert host.usage(processes[1].pid) == system.Usage(0, 0)
+    assert host.usage(processes[1].pid) == system.Usage(0, 0, 0)

@@ -118,13 +118,14 @@ def explain(plan: Plan, refusal: Refusal, folder: Path, fallback: str, on_try: C
         return failure(plan, refusal, fallback, None)
     if refusal.red.reason in NOT_SEARCHED:
         return failure(plan, refusal, check_command(plan, refusal.case, max(TURNS, refusal.calls)), None)
-    smallest = _search(plan, refusal, on_try)
-    stubborn = (refusal.case, min(refusal.calls, MOST_TURNS) + 5)
-    for case, turns in [*([(smallest, TURNS)] if smallest else []), stubborn]:
-        on_try(case)
-        again, saved = _confirm(plan, case, turns, folder)
-        if again is not None:
-            return failure(plan, again, check_command(plan, case, turns), saved)
+    with contextlib.suppress(WhetError), Rig(plan) as rig:
+        smallest = _search(rig, refusal, on_try)
+        stubborn = (refusal.case, min(refusal.calls, MOST_TURNS) + 5)
+        for case, turns in [*([(smallest, TURNS)] if smallest else []), stubborn]:
+            on_try(case)
+            again, saved = _confirm(rig, case, turns, folder)
+            if again is not None:
+                return failure(plan, again, check_command(plan, case, turns), saved)
     return failure(plan, refusal, fallback, None)
 
 
@@ -132,38 +133,38 @@ def _alone(plan: Plan, name: str) -> Plan:
     return replace(plan, variants=tuple(v for v in plan.variants if str(v) == name))
 
 
-def _search(plan: Plan, refusal: Refusal, on_try: Callable[[Case], None]) -> Case | None:
-    """The smallest case that fails in a fresh process."""
+def _search(rig: Rig, refusal: Refusal, on_try: Callable[[Case], None]) -> Case | None:
+    """The smallest case that fails in a process that saw only smaller ones before."""
     deadline = time.monotonic() + SEARCH_SECONDS
-    with contextlib.suppress(WhetError), Rig(plan) as rig:
-        for case in shrinking(plan.engine, refusal.case):
-            if time.monotonic() > deadline and case != refusal.case:
-                continue
-            on_try(case)
-            # Halving leaves the sizes an engine offers; one that it cannot make is no answer.
-            with contextlib.suppress(WhetError):
-                if examine(rig, case)[1]:
-                    return case
+    for case in shrinking(rig.plan.engine, refusal.case):
+        if time.monotonic() > deadline and case != refusal.case:
+            continue
+        on_try(case)
+        # Halving leaves the sizes an engine offers; one that it cannot make is no answer.
+        with contextlib.suppress(WhetError):
+            if examine(rig, case)[1]:
+                return case
     return None
 
 
-def _confirm(plan: Plan, case: Case, turns: int, folder: Path) -> tuple[Refusal | None, str | None]:
+def _confirm(rig: Rig, case: Case, turns: int, folder: Path) -> tuple[Refusal | None, str | None]:
     """The same again in a fresh process, as the printed command will do it."""
+    rig.stop()
+    rig.refused.clear()
     refusals: dict[str, Refusal] = {}
-    with Rig(plan) as rig:
-        # A device that fails now as a whole has not failed as it did then.
-        with contextlib.suppress(WhetError):
-            _, refusals = examine(rig, case, turns, time.monotonic() + CONFIRM_SECONDS)
-        if not refusals:
-            return None, None
-        refusal = next(iter(refusals.values()))
-        path = folder / f"{refusal.variant.replace('/', '-').partition(':')[0]}.npz"
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            rig.save_evidence(refusal.variant, refusal.red.slot, str(path))
-        except (OSError, WhetError):
-            return refusal, None
-        return refusal, str(path)
+    # A device that fails now as a whole has not failed as it did then.
+    with contextlib.suppress(WhetError):
+        _, refusals = examine(rig, case, turns, time.monotonic() + CONFIRM_SECONDS)
+    if not refusals:
+        return None, None
+    refusal = next(iter(refusals.values()))
+    path = folder / f"{refusal.variant.replace('/', '-').partition(':')[0]}.npz"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        rig.save_evidence(refusal.variant, refusal.red.slot, str(path))
+    except (OSError, WhetError):
+        return refusal, None
+    return refusal, str(path)
 
 
 def failure(plan: Plan, refusal: Refusal, fails_again: str, saved: str | None) -> Failure:
