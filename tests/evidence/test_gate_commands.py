@@ -116,7 +116,8 @@ def test_sweep_of_one_variant_times_it(store, capsys):
     assert invoke(words) == ExitCode.OK
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     own = [sample for sample in run["samples"] if sample["variant"] == "horner"]
-    assert len({sample["block"] for sample in own}) >= 5 and len(own) == sum(b["rounds"] for b in run["design"]["blocks"])
+    assert len({sample["block"] for sample in own}) >= 5
+    assert len(own) == sum(block["rounds"] for block in run["design"]["blocks"])
     assert run["verdicts"] == []
 
 

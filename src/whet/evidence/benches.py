@@ -188,7 +188,9 @@ class Benches:
         assert worker is not None
         if ask:
             return None
-        self.host.freeze(worker.pid)
+        # A child could wake a frozen parent for ever, so it is looked for first, and again when nothing moves.
+        if not self.host.children(worker.pid):
+            self.host.freeze(worker.pid)
         stand.threads = self.host.threads(worker.pid)
         if self.host.children(worker.pid):
             return Red("left a process", "a process that it started in setup() goes on")

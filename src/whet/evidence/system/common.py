@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-STOP_LIMIT_S = 20.0
+STOP_LIMIT_S = 10.0
 
 
 class NotStopped(Exception):
