@@ -53,3 +53,9 @@ def whet(whet_env, tmp_path):
         return Ended(done.returncode, done.stdout.decode(), done.stderr.decode())
 
     return run
+
+
+@pytest.fixture(autouse=True)
+def no_terminal(monkeypatch):
+    """A runner of tests may say how wide its own terminal is; what is tested here has none."""
+    monkeypatch.delenv("COLUMNS", raising=False)
