@@ -153,18 +153,8 @@ def run_and_store(
         task_examined=was_examined(store.path.parent, loaded),
         on_progress=show,
     ).run()
-    run = described(run, plan)
     add_or_keep(store, run)
     return run
-
-
-def described(run: Run, plan: Plan) -> Run:
-    """With what the engine says about its variants and its tolerance, for those who read the run without the engine."""
-    import msgspec
-
-    summaries = {spec.name: spec.summary for spec in plan.engine.variants()}
-    mine = {str(v): summaries[v.name] for v in plan.variants if not v.file and summaries.get(v.name)}
-    return msgspec.structs.replace(run, summaries=mine, tolerance=plan.engine.tolerance)
 
 
 @contextmanager

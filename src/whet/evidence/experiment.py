@@ -135,6 +135,8 @@ class Experiment:
             tails={name: statistics.tails(values) for name, values in times.items()},
             floor=floor,
             isolation=isolation,
+            tolerance=self.plan.engine.tolerance,
+            summaries=self._summaries(),
             errors={name: errors[name] for name in names if name in errors and name not in failures},
             task_examined=self.task_examined,
         )
@@ -294,6 +296,11 @@ class Experiment:
             *warnings.software_adapter(surroundings),
             *warnings.quantised_clock(times, [name for name in chosen.coarse if name in times], tick_ns),
         ]
+
+    def _summaries(self) -> dict[str, str]:
+        """What the engine says about its variants, for those who read the run without the engine."""
+        offered = {spec.name: spec.summary for spec in self.plan.engine.variants()}
+        return {str(v): offered[v.name] for v in self.plan.variants if not v.file and offered.get(v.name)}
 
     def _memory(self) -> dict[str, Any]:
         own = [variant for variant in self.plan.variants if not variant.file]
