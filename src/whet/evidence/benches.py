@@ -150,7 +150,7 @@ class Benches:
     def _load(self, stand: Stand, baseline: str, ask: bool) -> Red | None:
         assert stand.worker is not None
         if ask:
-            variant = self.stands[baseline].variant if stand.name == CONTROL else stand.variant
+            variant = self._runs(stand)
             ref = "" if variant is None or variant.file else self.plan.ref
             stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device))
             return None
@@ -194,9 +194,18 @@ class Benches:
         stand.threads = self.host.threads(worker.pid)
         if self.host.children(worker.pid):
             return Red("left a process", "a process that it started in setup() goes on")
-        if shared := self.host.shared_with_others(worker.pid):
+        if shared := self.host.shared_with_others(worker.pid, on_gpu=self._on_gpu(stand)):
             return Red("shares memory", f"it holds {shared} for writing, through which it could talk to its rivals")
         return None
+
+    def _runs(self, stand: Stand) -> Variant | None:
+        """The control runs what the baseline runs."""
+        return self.stands[self._started["baseline"]].variant if stand.name == CONTROL else stand.variant
+
+    def _on_gpu(self, stand: Stand) -> bool:
+        plan, variant = self.plan, self._runs(stand)
+        where = plan.engine.device_of(variant, plan.device) if variant and not variant.file else plan.device
+        return where.startswith("webgpu")
 
     def _guarded(self, stand: Stand, step: Any, baseline: str, *, ask: bool) -> Red | None:
         try:

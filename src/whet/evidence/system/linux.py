@@ -28,6 +28,7 @@ _STOPPED = frozenset("tT")
 _ENDED = frozenset("ZX")
 # Regular files that a process may well map for reading and writing without sharing anything with a rival.
 _OWN_MAPS = ("/memfd:", "/dev/dri/", "/dev/nvidia", "/dev/zero", "/dev/kfd", "anon_inode:", "/i915", "/SYSV", "[")
+_KERNEL_CACHES = ("mesa_shader_cache", "/.nv/", "/nvidia/GLCache", "/radv_builtin_shaders")
 
 
 def _libc() -> ctypes.CDLL:
@@ -82,8 +83,9 @@ def hide_arguments(words: frozenset[str]) -> None:
 def enter(level: str) -> tuple[int, Granted]:
     """Confines this process before it loads anything foreign. Returns its id as the parent sees it.
 
-    Must be called while the process has one thread. With namespaces the caller goes on in a child, the first process
-    of its own; the process that forked it stays behind only to pass on how it ended.
+    Must be called while the process has one thread. With namespaces the caller goes on as the second process of its
+    own; the first one only waits for it, because the kernel spares a first process many a signal. The process that
+    forked both stays behind to pass on how it ended.
     """
     granted = Granted()
     pid = _namespaces(granted) if level == "full" else os.getpid()
@@ -130,30 +132,49 @@ def _namespaces(granted: Granted) -> int:
         with contextlib.suppress(OSError):
             Path(f"/proc/self/{file}").write_text(text)
     granted.kept += ["user namespace", *(f"{name} namespace" for name in wanted)]
-    told, tell = os.pipe()
-    pid = os.fork()
-    if pid:
-        os.write(tell, struct.pack("<q", pid))
-        _pass_on(pid)
-    (outside,) = struct.unpack("<q", os.read(told, 8))
-    os.close(told)
-    os.close(tell)
+    forked, ended, told = os.pipe(), os.pipe(), os.pipe()
+    first = os.fork()
+    if first:
+        _pass_on(first, forked[0], ended[0], told[1], unused=(forked[1], ended[1], told[0]))
+    die_with_parent()
+    if os.fork():
+        os.write(forked[1], b"1")
+        _wait_for_bench(ended[1])
+    (outside,) = struct.unpack("<q", os.read(told[0], 8))
+    for fd in (*forked, *ended, *told):
+        os.close(fd)
     _private_mounts(granted)
     return int(outside)
 
 
-def _pass_on(pid: int) -> None:
-    """Ends as the child ends. Never returns."""
+def _pass_on(first: int, forked: int, ended: int, told: int, *, unused: tuple[int, ...]) -> None:
+    """Tells the bench which process it is seen from here, and ends as it ends. Never returns."""
     for ignored in (signal.SIGINT, signal.SIGTERM):
         signal.signal(ignored, signal.SIG_IGN)
-    # The channel belongs to the child alone: its end must be seen as the end.
-    os.closerange(3, 1024)
-    _, status = os.waitpid(pid, 0)
+    os.read(forked, 1)
+    os.write(told, struct.pack("<q", _children(first)[0]))
+    # The channel belongs to the bench alone: its end must be seen as the end.
+    for fd in unused:
+        os.close(fd)
+    last = os.dup2(ended, 3) if ended != 3 else ended
+    os.closerange(4, 1024)
+    said = os.read(last, 8)
+    os.waitpid(first, 0)
+    (status,) = struct.unpack("<q", said) if said else (signal.SIGKILL,)
     if os.WIFSIGNALED(status):
         number = os.WTERMSIG(status)
         signal.signal(number, signal.SIG_DFL) if number not in (signal.SIGKILL, signal.SIGSTOP) else None
         os.kill(os.getpid(), number)
     os._exit(os.waitstatus_to_exitcode(status) if os.WIFEXITED(status) else 70)
+
+
+def _wait_for_bench(ended: int) -> None:
+    """The first process of the namespace: whatever is in it ends when it does. Never returns."""
+    last = os.dup2(ended, 3) if ended != 3 else ended
+    os.closerange(4, 1024)
+    _, status = os.wait()
+    os.write(last, struct.pack("<q", status))
+    os._exit(0)
 
 
 def _private_mounts(granted: Granted) -> None:
@@ -231,35 +252,57 @@ def threads(pid: int) -> int:
 
 
 def children(pid: int) -> list[int]:
-    """Its child processes. The first process of a namespace inherits every orphan, so none can hide."""
+    """Its child processes, and those that the first process of its namespace inherited: no orphan can hide."""
+    return [*_children(pid), *(other for other in _children(_first_of(pid)) if other != pid)]
+
+
+def _children(pid: int) -> list[int]:
     found = []
-    try:
+    with contextlib.suppress(OSError):
         for task in _names(f"/proc/{pid}/task"):
             with contextlib.suppress(FileNotFoundError, ProcessLookupError):
                 found += [int(child) for child in _read(f"/proc/{pid}/task/{task}/children").split()]
-    except OSError:
-        pass
     return found
 
 
-def shared_with_others(pid: int) -> str | None:
-    """A file that it has mapped for sharing or holds open for writing, and through which it could talk to a rival."""
+def _first_of(pid: int) -> int:
+    """The parent of a process if both live in another process namespace than this one; else 0, which is nobody."""
+    with contextlib.suppress(OSError, IndexError, ValueError):
+        parent = int(_read(f"/proc/{pid}/stat").rpartition(")")[2].split()[1])
+        spaces = {str(Path(f"/proc/{one}/ns/pid").readlink()) for one in (pid, parent)}
+        if len(spaces) == 1 and str(Path("/proc/self/ns/pid").readlink()) not in spaces:
+            return parent
+    return 0
+
+
+def shared_with_others(pid: int, *, on_gpu: bool) -> str | None:
+    """A file that it has mapped for sharing or holds open for writing, and through which it could talk to a rival.
+
+    Drivers of GPUs keep a cache of compiled kernels open.
+    """
     try:
-        for line in _read(f"/proc/{pid}/maps").splitlines():
-            part = line.split(maxsplit=5)
-            if len(part) == 6 and part[1].startswith("rw") and part[1][3] == "s" and not part[5].startswith(_OWN_MAPS):
-                return part[5]
-        for number in _names(f"/proc/{pid}/fd"):
-            with contextlib.suppress(FileNotFoundError):
-                target = str(Path(f"/proc/{pid}/fd/{number}").readlink())
-                own = not target.startswith("/") or target.startswith((*_OWN_MAPS, "/dev/", "/proc/"))
-                if int(number) > 2 and not own:
-                    flags = next(f for f in _read(f"/proc/{pid}/fdinfo/{number}").splitlines() if f.startswith("flags"))
-                    if int(flags.split()[1], 8) & 3:
-                        return target
+        held = [*_shared_maps(pid), *_open_for_writing(pid)]
     except (OSError, StopIteration, ValueError):
         return None
-    return None
+    own = (*_OWN_MAPS, "/dev/", "/proc/") if on_gpu else (*_OWN_MAPS, "/proc/")
+    caches = _KERNEL_CACHES if on_gpu else ()
+    return next((f for f in held if not f.startswith(own) and not any(cache in f for cache in caches)), None)
+
+
+def _shared_maps(pid: int) -> list[str]:
+    parts = [line.split(maxsplit=5) for line in _read(f"/proc/{pid}/maps").splitlines()]
+    return [part[5] for part in parts if len(part) == 6 and part[1].startswith("rw") and part[1][3] == "s"]
+
+
+def _open_for_writing(pid: int) -> list[str]:
+    found = []
+    for number in _names(f"/proc/{pid}/fd"):
+        with contextlib.suppress(FileNotFoundError):
+            target = str(Path(f"/proc/{pid}/fd/{number}").readlink())
+            flags = next(f for f in _read(f"/proc/{pid}/fdinfo/{number}").splitlines() if f.startswith("flags"))
+            if int(number) > 2 and target.startswith("/") and int(flags.split()[1], 8) & 3:
+                found.append(target)
+    return found
 
 
 def filters(pid: int) -> int:

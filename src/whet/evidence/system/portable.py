@@ -92,7 +92,7 @@ def children(pid: int) -> list[int]:
     return []
 
 
-def shared_with_others(pid: int) -> str | None:
+def shared_with_others(pid: int, *, on_gpu: bool) -> str | None:
     return None
 
 
