@@ -36,7 +36,6 @@ ORACLE_ROUND_NS = 60_000_000
 SPIN_PATIENCE_NS = 400_000_000
 STARVED_PATIENCE_S = 20.0
 REST_STEP_S = 0.002
-REST_SHARE = 0.05
 
 T = TypeVar("T")
 
@@ -247,16 +246,13 @@ class Rig(Benches):
 
     def _comes_to_rest(self, pid: int) -> bool:
         """Whether all its threads sleep soon. Pools may spin for a while; what counts is the time they really ran."""
-        began, deadline = self.host.usage(pid).cpu_ns, time.monotonic() + STARVED_PATIENCE_S
-        last_ns = began
+        began_ns, deadline = self.host.usage(pid).cpu_ns, time.monotonic() + STARVED_PATIENCE_S
         while time.monotonic() < deadline:
             time.sleep(REST_STEP_S)
-            ran_ns = self.host.usage(pid).cpu_ns
-            if ran_ns - last_ns < REST_SHARE * REST_STEP_S * 1e9:
+            if not self.host.wants_to_run(pid):
                 return True
-            if ran_ns - began > SPIN_PATIENCE_NS:
+            if self.host.usage(pid).cpu_ns - began_ns > SPIN_PATIENCE_NS:
                 return False
-            last_ns = ran_ns
         return False
 
     def _judge(self, results: dict[str, Reading | Red], *, full: bool) -> None:

@@ -245,6 +245,16 @@ def usage(pid: int) -> Usage:
     return Usage(cpu_ns, main_cpu_ns, waited_ns)
 
 
+def wants_to_run(pid: int) -> bool:
+    """Whether any of its threads runs or would, had it a core."""
+    with contextlib.suppress(OSError, IndexError):
+        for task in _names(f"/proc/{pid}/task"):
+            with contextlib.suppress(FileNotFoundError, ProcessLookupError):
+                if _read(f"/proc/{pid}/task/{task}/stat").rpartition(")")[2].split()[0] == "R":
+                    return True
+    return False
+
+
 def threads(pid: int) -> int:
     with contextlib.suppress(OSError):
         return len(_names(f"/proc/{pid}/task"))

@@ -80,6 +80,12 @@ def usage(pid: int) -> Usage:
     return Usage(spent_ns, spent_ns, 0)
 
 
+def wants_to_run(pid: int) -> bool:
+    with contextlib.suppress(psutil.Error):
+        return bool(psutil.Process(pid).status() == psutil.STATUS_RUNNING)
+    return False
+
+
 def threads(pid: int) -> int:
     with contextlib.suppress(psutil.Error):
         return int(psutil.Process(pid).num_threads())
