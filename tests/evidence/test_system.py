@@ -148,7 +148,7 @@ def test_refused_from_the_start(what, before_sealing, sealed):
 
 @pytest.mark.parametrize("what", OUT_OF_SIGHT)
 def test_other_processes_are_out_of_sight(what, before_sealing, sealed):
-    assert {before_sealing[what], sealed[what]} <= {"ESRCH", "ENOENT"}
+    assert before_sealing[what] in ("ESRCH", "ENOENT") and sealed[what] in ("ESRCH", "ENOENT", "EPERM")
 
 
 @pytest.mark.parametrize("what", [*SETTING_UP, "socket"])
@@ -185,7 +185,7 @@ def test_without_isolation_the_same_tries_succeed(what, unprotected):
 
 def test_a_bench_sees_no_process_but_its_own(namespaces, tmp_path):
     found = told_in_setup(tmp_path, "found = {'seen': [p for p in os.listdir('/proc') if p.isdigit()]}")
-    assert found["seen"] == ["1"]
+    assert sorted(found["seen"]) == ["1", "2"], "the one that waits for it, and itself"
 
 
 def test_a_bench_has_the_shared_memory_folder_for_itself(namespaces, tmp_path):
@@ -254,8 +254,8 @@ def test_a_frozen_bench_neither_runs_nor_reads(level, tmp_path, monkeypatch):
         rig.open(CASE, slots=8)
         assert rig.start(["a"]) == {}
         stand = rig.stands["a"]
-        outputs = map_bytes(os.dup(rig._arms[stand.arm][1]), rig.layout.outputs.size_bytes, writeable=False)
-        inputs = map_bytes(os.dup(rig._arms[stand.arm][0]), rig.layout.inputs.size_bytes, writeable=False)
+        outputs = map_bytes(os.dup(rig.memory.arms[stand.arm][1]), rig.layout.outputs.size_bytes, writeable=False)
+        inputs = map_bytes(os.dup(rig.memory.arms[stand.arm][0]), rig.layout.inputs.size_bytes, writeable=False)
         for seed in (1, 2):
             before, used = bytes(outputs[:16]), rig.host.usage(stand.worker.pid).cpu_ns
             rig.officials.draw([seed])
@@ -336,7 +336,10 @@ def test_a_process_left_behind_is_red_and_ended(level, how, tmp_path, monkeypatc
         rig.open(CASE)
         red = rig.start(["a"])["a"]
         assert red.reason == "left a process"
-        left = processes_with(word)
+        # It may not have become the other program yet.
+        deadline = time.monotonic() + 20
+        while not (left := processes_with(word)) and time.monotonic() < deadline:
+            time.sleep(0.01)
         assert left
         rig.retire("a")
         assert gone(left)

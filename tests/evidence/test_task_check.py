@@ -123,9 +123,7 @@ def test_a_trial_says_when_its_task_was_never_examined(tmp_path, monkeypatch, ca
     task = str(EXAMPLES / "horner_numpy.py")
     trial = ["ab", task, "--n", "64", "--blocks", "5", "--rounds", "1"]
     invoke(trial)
-    assert f"never examined: would an answer that costs nothing pass? whet check {task} --task" in (
-        capsys.readouterr().out
-    )
+    assert "never examined: whet check TASK --task" in capsys.readouterr().out
     assert invoke(["check", task, "--task"]) == ExitCode.OK
     capsys.readouterr()
     invoke(trial)
