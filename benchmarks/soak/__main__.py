@@ -67,7 +67,7 @@ def self_comparisons(kernels, trials, state, folder):
                 for change in compare(before[name], run, effect=0.02).changes:
                     state.setdefault(f"compare: {name}", Counter())[change.outcome.value] += 1
             before[name] = run
-            print(f"{number + 1:4} {name}: {said} {run.verdicts[0].ratio:.3f}", flush=True)
+            print(f"{number + 1:4} {name}: {said} {run.verdicts[0].ratio or 0:.3f}", flush=True)
 
 
 def power(trials, state, folder, slower):
