@@ -144,7 +144,6 @@ def test_a_run_that_cannot_be_stored_is_kept_elsewhere(tmp_path, monkeypatch):
     with Store.open(tmp_path / "runs.sqlite") as store:
         kept = subject.run_and_store(store, loaded, plan, run.case, **chosen)
         assert kept == store.get("last") and kept.samples == run.samples
-    assert kept.summaries["horner"] and kept.tolerance == loaded.engine.tolerance
     with Store.open(tmp_path / "full.sqlite") as store:
         store._db.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StoreError, match="full") as caught:

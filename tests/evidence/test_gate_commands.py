@@ -49,6 +49,7 @@ def test_numpy_example_reaches_a_verdict(store):
     arms = {"powers", "horner", CONTROL, EMPTY}
     assert {sample.variant for sample in run.samples} == arms and len(run.engine_sha256) == 64
     assert all(gate.green and gate.full_checks >= 10 for gate in run.gates)
+    assert run.summaries["horner"] and run.tolerance and run.isolation and run.floor and run.control and run.tails
     assert len({sample.seed for sample in run.samples}) == len(run.samples) / len(arms), "all see the same fresh seed"
 
 

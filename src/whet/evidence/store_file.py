@@ -208,7 +208,10 @@ def _migrate(connection: sqlite3.Connection) -> None:
         return
     with Transaction(connection):
         # Another process may have done it since.
-        for version in range(_version(connection) + 1, STORE_VERSION + 1):
+        found = _version(connection)
+        if found + 1 not in (*MIGRATIONS, STORE_VERSION + 1):
+            raise StoreError(f"no whet wrote a store of version {found}", cure="restore it from a copy")
+        for version in range(found + 1, STORE_VERSION + 1):
             for statement in MIGRATIONS[version]:
                 connection.execute(statement)
         connection.execute(f"PRAGMA user_version = {STORE_VERSION}")
