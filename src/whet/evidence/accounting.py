@@ -25,8 +25,8 @@ FALSE_ALARMS = 1e-3
 # The same for the sign test, which is asked besides and counts each round for one.
 SIGN_ALARMS = 1e-4
 LEAST_BLOCKS = 3
-# What a turn of a real kernel may cost beyond an empty one: caches that it emptied, and threads, each of which a thaw
-# wakes before it sleeps again. A pool of two threads was seen to cost 0.2 ms.
+# What a turn of a real kernel may cost beyond an empty one: caches that it emptied, and threads, which a thaw
+# presumably wakes before they sleep again. A turn on two threads was seen to cost 0.2 ms more.
 TURN_SLACK_NS = 60_000
 THREAD_SLACK_NS = 100_000
 # Pools spin for a while before they sleep: so long may each thread beyond the first be awake after its turn.
