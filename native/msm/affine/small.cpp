@@ -7,8 +7,11 @@ namespace {
 // Crossovers on one core of a Zen 3 (benchmarks/msm_small.py): adx takes 484 against 561 us at 32 points and 699
 // against 682 at 48; portable 729 against 801 at 16 and 1,426 against 1,240 at 32. Beside the vectors it is an estimate
 // from their times: that kernel was not at hand.
-constexpr std::size_t most_beside_adx = 44, most_beside_portable = 20, most_beside_vectors = 20;
+constexpr std::size_t most_beside_portable = 20;
+#if defined(__x86_64__)
+constexpr std::size_t most_beside_adx = 44, most_beside_vectors = 20;
 static_assert(most_beside_adx <= straus_most);
+#endif
 
 }  // namespace
 

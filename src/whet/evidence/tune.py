@@ -9,7 +9,7 @@ from whet.evidence.statistics import median
 from whet.gpu.tuned import Tuned
 
 # Below this many green repeats a median says nothing.
-LEAST_REPEATS = 5
+LEAST_REPEATS = 3
 
 
 def conclude(run: Run, default: str, on_adapter: set[str]) -> Tuned:
