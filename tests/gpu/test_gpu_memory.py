@@ -15,8 +15,10 @@ from whet.gpu import Pass
 from whet.msm.webgpu.estimate import passes
 from whet.msm.webgpu.frontier import at, frontier
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.memory import Request, fit, memory_map, total_bytes
+from whet.msm.webgpu.memory import fit, memory_map
 from whet.msm.webgpu.plan import build
+from whet.msm.webgpu.request import Request
+from whet.msm.webgpu.sizes import total_bytes
 
 VARIANTS = {
     "walker": Choice(),

@@ -24,13 +24,25 @@ def additions(geometry: Geometry) -> int:
 
 def passes(geometry: Geometry, *, planned: bool) -> int:
     """Of all batches. `planned` is false for the reference accumulator, which needs no plan and no combining."""
-    summing = PLAN_PASSES + ACCUMULATE_PASSES + geometry.combine_levels + STORE_PASSES if planned else ACCUMULATE_PASSES
-    each = SORT_PASSES + summing + geometry.window_bits - 1 + GATHER_PASSES
-    return each * len(geometry.batches)
+    levels = geometry.combine_levels * geometry.batch_count if planned else 0
+    return levels + _passes_but_combining(geometry, planned)
 
 
 def estimated_ns(geometry: Geometry, *, planned: bool) -> float:
     """Scalars that are sent batch by batch need a submission each; otherwise one takes all batches."""
-    submissions = len(geometry.batches) - 1 if geometry.sliced else 0
-    work_ns = additions(geometry) * ADDITION_NS + passes(geometry, planned=planned) * PASS_NS
-    return work_ns + submissions * SUBMISSION_NS
+    return _time_ns(geometry, passes(geometry, planned=planned))
+
+
+def least_ns(geometry: Geometry, *, planned: bool) -> float:
+    """No more than `estimated_ns`, and not falling with the number of batches: what more of them cannot undercut."""
+    return _time_ns(geometry, _passes_but_combining(geometry, planned))
+
+
+def _passes_but_combining(geometry: Geometry, planned: bool) -> int:
+    summing = PLAN_PASSES + ACCUMULATE_PASSES + STORE_PASSES if planned else ACCUMULATE_PASSES
+    return geometry.batch_count * (SORT_PASSES + summing + geometry.window_bits - 1 + GATHER_PASSES)
+
+
+def _time_ns(geometry: Geometry, recorded: int) -> float:
+    submissions = geometry.batch_count - 1 if geometry.sliced else 0
+    return additions(geometry) * ADDITION_NS + recorded * PASS_NS + submissions * SUBMISSION_NS

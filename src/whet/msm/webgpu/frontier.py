@@ -6,7 +6,9 @@ from dataclasses import dataclass, replace
 
 from whet.msm.webgpu.estimate import estimated_ns, passes
 from whet.msm.webgpu.geometry import Geometry
-from whet.msm.webgpu.memory import Request, total_bytes, ways
+from whet.msm.webgpu.memory import ways
+from whet.msm.webgpu.request import Request
+from whet.msm.webgpu.sizes import total_bytes
 
 NO_BUDGET = 1 << 62
 
@@ -26,7 +28,7 @@ def at(request: Request, geometry: Geometry) -> Point:
     """Bytes and estimated time of one geometry."""
     planned = request.choice.planned
     return Point(
-        batches=len(geometry.batches),
+        batches=geometry.batch_count,
         sliced=geometry.sliced,
         total_bytes=total_bytes(geometry, request.choice, request.resident),
         passes=passes(geometry, planned=planned),

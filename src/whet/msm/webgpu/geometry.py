@@ -74,7 +74,10 @@ class Batch:
 
 @dataclass(frozen=True)
 class Geometry:
-    """`rows` digits per window: one per point, or two with GLV. `batches` share the windows of all vectors evenly."""
+    """`rows` digits per window: one per point, or two with GLV. `batches` share the windows of all vectors evenly.
+
+    `batch_count` becomes what it takes at batches of that size: five windows in four batches are three of two.
+    """
 
     points: int
     window_bits: int
@@ -85,7 +88,10 @@ class Geometry:
     most_tasks: int
     group_tasks: int
 
-    @property
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "batch_count", -(-self.all_windows // self.batch_windows))
+
+    @cached_property
     def rows(self) -> int:
         return 2 * self.points if self.glv else self.points
 
@@ -98,11 +104,11 @@ class Geometry:
     def vector_windows(self) -> int:
         return -(-(HALF_BITS if self.glv else SCALAR_BITS) // self.window_bits)
 
-    @property
+    @cached_property
     def all_windows(self) -> int:
         return self.vector_windows * self.vectors
 
-    @property
+    @cached_property
     def batch_windows(self) -> int:
         """Windows of the largest batch; all but the last have as many."""
         return -(-self.all_windows // self.batch_count)
@@ -136,7 +142,7 @@ class Geometry:
         """The most buckets of a batch that can hold two points or more."""
         return min(self.batch_windows * self.columns, self.batch_windows * self.rows // 2)
 
-    @property
+    @cached_property
     def max_tasks(self) -> int:
         """Places for tasks, in whole workgroups, no more than there is work for.
 
@@ -145,7 +151,7 @@ class Geometry:
         wanted = -(-self.batch_windows * self.rows // TASK_ADDITIONS)
         return min(self.most_tasks, -(-wanted // self.group_tasks) * self.group_tasks)
 
-    @property
+    @cached_property
     def combine_levels(self) -> int:
         levels, reach = 0, 1
         while reach < self.max_tasks:
@@ -167,7 +173,7 @@ class Geometry:
     @property
     def words(self) -> int:
         """Planes that are on the device at once."""
-        return max(batch.words for batch in self.batches)
+        return max(batch.words for batch in self.batches) if self.sliced else self.all_words
 
     def record(self, batch: Batch, *, resident: int, offset: int, slots: int, **step: int) -> list[int]:
         """The parameters of one pass."""

@@ -2,51 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
-from itertools import product
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
-from whet.errors import BadInput, DeviceOutOfMemory
-from whet.msm.webgpu.estimate import estimated_ns
-from whet.msm.webgpu.geometry import RECORD_WORDS, Geometry, require_window_bits, window_bits
-from whet.msm.webgpu.kernels import COUNTERS, TALLY_WORDS
+from whet.errors import DeviceOutOfMemory
+from whet.msm.webgpu.cuts import Cuts
+from whet.msm.webgpu.estimate import estimated_ns, least_ns
+from whet.msm.webgpu.geometry import Geometry
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.request import Request
+from whet.msm.webgpu.sizes import POINT_BYTES, buffer_sizes, total_bytes
 from whet.protocol import MemoryRow
 
-POINT_BYTES = 64
-COORDINATE_BYTES = 32
-COUNTER_BYTES = 16 * -(-len(COUNTERS) // 4)
-MAX_POINTS = 1 << 22
-FLOOR_BINDING_BYTES = 128 << 20
 # Without a budget the scratch may take this share of the points' own bytes, but never less than the floor.
 SCRATCH_SHARE = 1.4
 SCRATCH_FLOOR_BYTES = 80_000_000
+# Where not even the leanest is within that, because results or scalars alone are more, this many times the leanest.
+SPARE = 1.1
 _OF_THE_ENGINE = ("points_x", "points_y")
-
-
-@dataclass(frozen=True)
-class Request:
-    """What is to be computed: n points from `offset` on among `resident` ones, for `vectors` lists of scalars.
-
-    `memory_budget` is in bytes, points and staging included. `limits` are the device's; the browser's floor by default.
-    """
-
-    n: int
-    choice: Choice = field(default_factory=Choice)
-    resident: int = 0
-    offset: int = 0
-    vectors: int = 1
-    memory_budget: int | None = None
-    limits: Mapping[str, int] = field(default_factory=dict)
-
-    def __post_init__(self) -> None:
-        if not 1 <= self.n <= MAX_POINTS:
-            raise BadInput(f"a program for {self.n} points", cure=f"give 1 to {MAX_POINTS:,}")
-        if self.vectors < 1 or self.offset < 0 or self.offset + self.n > self.resident:
-            raise BadInput(
-                f"{self.vectors} vectors for points {self.offset} to {self.offset + self.n} of {self.resident}",
-                cure="ask for a part of the points, and for one vector or more",
-            )
 
 
 def memory_map(
@@ -68,46 +41,6 @@ def memory_map(
     return [*rows, MemoryRow("staging", sizes["result"], "read")]
 
 
-def buffer_sizes(geometry: Geometry, choice: Choice, resident: int) -> dict[str, int]:
-    """Every buffer of a program, in closed form."""
-    windows, columns, rows = geometry.batch_windows, geometry.columns, geometry.rows
-    sizes = {
-        "params": 4 * RECORD_WORDS * parameter_records(geometry, choice.planned),
-        "points_x": COORDINATE_BYTES * resident * (2 if choice.glv else 1),
-        "points_y": COORDINATE_BYTES * resident,
-        "scalars": 4 * geometry.words * rows * geometry.vectors,
-        "matrix": 4 * windows * geometry.tiles * columns,
-        "starts": 4 * windows * (columns + 1),
-        "handles": 4 * windows * rows,
-        "buckets": POINT_BYTES * windows * columns,
-        "tally": 4 * TALLY_WORDS,
-        "result": POINT_BYTES * geometry.all_windows * geometry.window_bits + COUNTER_BYTES,
-    }
-    if choice.planned:
-        sizes["blocks"] = 8 * geometry.blocks
-        sizes["dense"] = 16 * max(1, geometry.dense)
-        sizes["tally"] += 4 * geometry.max_tasks
-        sizes["partials"] = 2 * POINT_BYTES * geometry.max_tasks
-        if choice.scratch == "device":
-            sizes["prefixes"] = COORDINATE_BYTES * geometry.max_tasks
-    return sizes
-
-
-def parameter_records(geometry: Geometry, planned: bool) -> int:
-    """One per batch, one per batch and depth of the reduction, one per batch and level of the combining."""
-    levels = geometry.combine_levels if planned else 0
-    return len(geometry.batches) * (1 + (geometry.window_bits - 1) + levels)
-
-
-def total_bytes(geometry: Geometry, choice: Choice, resident: int) -> int:
-    """Everything at its peak: all buffers and the staging buffer of the result."""
-    return _peak_bytes(buffer_sizes(geometry, choice, resident))
-
-
-def _peak_bytes(sizes: Mapping[str, int]) -> int:
-    return sum(sizes.values()) + sizes["result"]
-
-
 @dataclass(frozen=True)
 class Way:
     """One way to cut a sum into batches, with its bytes at the peak and its time by the model of `estimate`."""
@@ -116,44 +49,56 @@ class Way:
     total_bytes: int
     estimated_ns: float
 
+    @property
+    def order(self) -> tuple[float, int]:
+        return self.estimated_ns, self.total_bytes
+
 
 def ways(request: Request) -> list[Way]:
-    """Every number of batches whose buffers a binding can hold, scalars whole or in slices; the fastest first."""
-    choice = request.choice
-    rows = 2 * request.n if choice.glv else request.n
-    c = require_window_bits(choice.c or window_bits(rows, glv=choice.glv))
-    whole = Geometry(request.n, c, choice.glv, request.vectors, 1, False, choice.most_tasks(rows), choice.group_tasks)
-    counts = [min(choice.batches, whole.all_windows)] if choice.batches else range(1, whole.all_windows + 1)
-    may_slice = not choice.glv and request.vectors == 1 and request.memory_budget is not None
-    binding = request.limits.get("max-storage-buffer-binding-size", FLOOR_BINDING_BYTES)
-    found = []
-    for count, sliced in product(counts, (False, True) if may_slice else (False,)):
-        geometry = replace(whole, batch_count=count, sliced=sliced)
-        sizes = buffer_sizes(geometry, choice, request.resident)
-        if max(sizes.values()) <= binding:
-            found.append(Way(geometry, _peak_bytes(sizes), estimated_ns(geometry, planned=choice.planned)))
+    """Every way that the limits admit, scalars whole or in slices; the fastest first."""
+    cuts = Cuts(request)
+    found = [_way(request, geometry) for sliced in (False, True) for geometry in cuts.of(sliced=sliced)]
     if not found:
-        raise DeviceOutOfMemory(
-            f"{request.n:,} points need a binding of more than {binding:,} bytes",
-            cure="use fewer points, more batches or a device with larger limits",
-        )
-    return sorted(found, key=lambda way: (way.estimated_ns, way.total_bytes))
+        raise cuts.none()
+    return sorted(found, key=lambda way: way.order)
 
 
 def fit(request: Request) -> Geometry:
-    """The fastest way that fits the budget. Without one: that is in proportion to the points, or the leanest."""
+    """The fastest way that fits the budget. Without one: that is in proportion to the points, or nearly the leanest."""
     allowed = request.memory_budget
     if allowed is None:
         points_bytes = POINT_BYTES * request.resident
         allowed = points_bytes + max(SCRATCH_FLOOR_BYTES, int(SCRATCH_SHARE * points_bytes))
-    possible = ways(request)
-    for way in possible:
-        if way.total_bytes <= allowed:
-            return way.geometry
-    leanest = min(possible, key=lambda way: way.total_bytes)
+    fastest = _fastest(request, allowed)
+    if fastest is not None:
+        return fastest.geometry
+    leanest = min(ways(request), key=lambda way: way.total_bytes)
     if request.memory_budget is not None:
         raise DeviceOutOfMemory(
             f"{request.n:,} points need {leanest.total_bytes:,} bytes at least, the budget is {allowed:,}",
             cure="raise memory_budget, lower the knob threads, or use fewer points",
         )
-    return leanest.geometry
+    return (_fastest(request, int(SPARE * leanest.total_bytes)) or leanest).geometry
+
+
+def _fastest(request: Request, allowed: int) -> Way | None:
+    return min(_worth_a_look(request, allowed), key=lambda way: way.order, default=None)
+
+
+def _worth_a_look(request: Request, allowed: int) -> Iterator[Way]:
+    """The ways within `allowed` bytes, up to the number of batches from which on none can be faster."""
+    cuts, planned = Cuts(request), request.choice.planned
+    for sliced in (False, True):
+        fastest_ns = float("inf")
+        for geometry in cuts.of(sliced=sliced, most_bytes=allowed):
+            if least_ns(geometry, planned=planned) > fastest_ns:
+                break
+            way = _way(request, geometry)
+            if way.total_bytes <= allowed:
+                fastest_ns = min(fastest_ns, way.estimated_ns)
+                yield way
+
+
+def _way(request: Request, geometry: Geometry) -> Way:
+    total = total_bytes(geometry, request.choice, request.resident)
+    return Way(geometry, total, estimated_ns(geometry, planned=request.choice.planned))

@@ -16,22 +16,21 @@ import numpy as np
 import numpy.typing as npt
 
 from whet.gpu.program import Clear, Copy, Program, Step
-from whet.msm.webgpu.combine_wgsl import WORKGROUP as COMBINE_WORKGROUP
 from whet.msm.webgpu.combine_wgsl import combine_templates
 from whet.msm.webgpu.coop_wgsl import coop_template
-from whet.msm.webgpu.geometry import COMBINE_RADIX, REDUCE_PAIRS, Batch, Geometry, Records
+from whet.msm.webgpu.geometry import Batch, Geometry, Records
 from whet.msm.webgpu.kernels import COUNTERS, FIRST_COUNTER, TALLY_WORDS, Plant, Template
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.memory import COUNTER_BYTES, POINT_BYTES, Request, buffer_sizes, fit
-from whet.msm.webgpu.plain_wgsl import WORKGROUP as PLAIN_WORKGROUP
+from whet.msm.webgpu.memory import fit
+from whet.msm.webgpu.passes import Dispatch, to_buckets, to_result
 from whet.msm.webgpu.plain_wgsl import plain_template
 from whet.msm.webgpu.plan_wgsl import plan_templates
-from whet.msm.webgpu.reduce_wgsl import WORKGROUP as REDUCE_WORKGROUP
 from whet.msm.webgpu.reduce_wgsl import reduce_templates
+from whet.msm.webgpu.request import Request
+from whet.msm.webgpu.sizes import COUNTER_BYTES, POINT_BYTES, buffer_sizes
 from whet.msm.webgpu.sort_wgsl import sort_templates
 from whet.msm.webgpu.walker_wgsl import walker_template
 
-REDUCE_THREADS = 256
 Templates = Mapping[str, Template]
 
 
@@ -141,60 +140,17 @@ class _Assembly:
 
     def _batch(self, number: int, batch: Batch) -> BatchSteps:
         before: list[Step] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
-        sums = self._planned(batch) if self.choice.planned else self._plain(batch)
-        after = self._reduced(batch)
-        if number == len(self.geometry.batches) - 1:
+        sums = to_buckets(self.geometry, self.choice, batch.windows)
+        after = [self._pass(one, batch) for one in to_result(self.geometry, batch.windows)]
+        if number == self.geometry.batch_count - 1:
             target = POINT_BYTES * self.geometry.all_windows * self.geometry.window_bits
             after.append(Copy("tally", "result", COUNTER_BYTES, 4 * FIRST_COUNTER, target))
-        return BatchSteps(batch, tuple(before + self._sorted(batch) + sums), tuple(after))
+        return BatchSteps(batch, tuple(before + [self._pass(one, batch) for one in sums]), tuple(after))
 
-    def _pass(self, name: str, batch: Batch, workgroups: tuple[int, int, int], **step: int) -> Step:
+    def _pass(self, one: Dispatch, batch: Batch) -> Step:
         """A pass with a parameter record of its own; equal records are one."""
         request = self.request
         row = self.geometry.record(
-            batch, resident=request.resident, offset=request.offset, slots=self.choice.slots, **step
+            batch, resident=request.resident, offset=request.offset, slots=self.choice.slots, **one.step
         )
-        return self.passes[name].at(name, self.records.place(row), workgroups)
-
-    def _sorted(self, batch: Batch) -> list[Step]:
-        geometry = self.geometry
-        grid = (geometry.tiles, batch.windows, geometry.chunks)
-        return [
-            self._pass("count", batch, grid),
-            self._pass("columns", batch, (-(-geometry.columns // 256), batch.windows, 1)),
-            self._pass("starts", batch, (batch.windows, 1, 1)),
-            self._pass("scatter", batch, grid),
-        ]
-
-    def _plain(self, batch: Batch) -> list[Step]:
-        return [self._pass("accumulate", batch, (-(-batch.windows * self.geometry.columns // PLAIN_WORKGROUP), 1, 1))]
-
-    def _planned(self, batch: Batch) -> list[Step]:
-        geometry = self.geometry
-        blocks = (geometry.blocks_of(batch), 1, 1)
-        threads = geometry.max_tasks // self.choice.slots
-        steps = [
-            self._pass("classify", batch, blocks),
-            self._pass("totals", batch, (1, 1, 1)),
-            self._pass("list", batch, blocks),
-            self._pass("accumulate", batch, (-(-threads // self.choice.tpb), 1, 1)),
-        ]
-        groups = -(-geometry.max_tasks // (COMBINE_RADIX * COMBINE_WORKGROUP))
-        for level in range(geometry.combine_levels):
-            steps.append(self._pass("combine", batch, (groups, 1, 1), stride=COMBINE_RADIX**level))
-        return [*steps, self._pass("store", batch, (-(-geometry.max_tasks // COMBINE_WORKGROUP), 1, 1))]
-
-    def _reduced(self, batch: Batch) -> list[Step]:
-        geometry = self.geometry
-        steps = []
-        for depth in range(geometry.window_bits - 1):
-            half, arrays = geometry.columns >> (depth + 1), depth + 1
-            threads = reduce_threads(batch.windows * half * arrays)
-            groups = (-(-threads // REDUCE_WORKGROUP), 1, 1)
-            steps.append(self._pass("reduce", batch, groups, half=half, arrays=arrays, threads=threads))
-        return [*steps, self._pass("gather", batch, (-(-batch.windows * geometry.window_bits // 64), 1, 1))]
-
-
-def reduce_threads(pairs: int) -> int:
-    """Enough threads to keep a device busy before pairs share an inversion, but never more than eight pairs each."""
-    return max(-(-pairs // REDUCE_PAIRS), min(pairs, REDUCE_THREADS))
+        return self.passes[one.name].at(one.name, self.records.place(row), one.workgroups)

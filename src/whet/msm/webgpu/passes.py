@@ -1,0 +1,71 @@
+"""The passes of one batch with their workgroups, in order: what the planner checks and what the program records."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from types import MappingProxyType
+from typing import NamedTuple
+
+from whet.msm.webgpu.combine_wgsl import WORKGROUP as COMBINE_WORKGROUP
+from whet.msm.webgpu.geometry import BLOCK_BUCKETS, COMBINE_RADIX, REDUCE_PAIRS, Geometry
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.plain_wgsl import WORKGROUP as PLAIN_WORKGROUP
+from whet.msm.webgpu.reduce_wgsl import WORKGROUP as REDUCE_WORKGROUP
+
+REDUCE_THREADS = 256
+COLUMNS_WORKGROUP = 256
+GATHER_WORKGROUP = 64
+
+
+class Dispatch(NamedTuple):
+    """A pass by the name of its kernel, its workgroups, and the parameters that are its own."""
+
+    name: str
+    workgroups: tuple[int, int, int]
+    step: Mapping[str, int] = MappingProxyType({})
+
+
+def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatch]:
+    """From the scalars to the bucket sums of a batch of that many windows."""
+    columns = geometry.columns
+    grid = (geometry.tiles, windows, geometry.chunks)
+    sort = [
+        Dispatch("count", grid),
+        Dispatch("columns", (-(-columns // COLUMNS_WORKGROUP), windows, 1)),
+        Dispatch("starts", (windows, 1, 1)),
+        Dispatch("scatter", grid),
+    ]
+    if not choice.planned:
+        return [*sort, _line("accumulate", windows * columns, PLAIN_WORKGROUP)]
+    tasks = geometry.max_tasks
+    return [
+        *sort,
+        _line("classify", windows * columns, BLOCK_BUCKETS),
+        Dispatch("totals", (1, 1, 1)),
+        _line("list", windows * columns, BLOCK_BUCKETS),
+        _line("accumulate", tasks // choice.slots, choice.tpb),
+        *(
+            _line("combine", tasks, COMBINE_RADIX * COMBINE_WORKGROUP, stride=COMBINE_RADIX**level)
+            for level in range(geometry.combine_levels)
+        ),
+        _line("store", tasks, COMBINE_WORKGROUP),
+    ]
+
+
+def to_result(geometry: Geometry, windows: int) -> list[Dispatch]:
+    """From the bucket sums to c points per window: depth d folds d + 1 arrays."""
+    made = []
+    for arrays in range(1, geometry.window_bits):
+        half = geometry.columns >> arrays
+        threads = reduce_threads(windows * half * arrays)
+        made.append(_line("reduce", threads, REDUCE_WORKGROUP, half=half, arrays=arrays, threads=threads))
+    return [*made, _line("gather", windows * geometry.window_bits, GATHER_WORKGROUP)]
+
+
+def reduce_threads(pairs: int) -> int:
+    """Enough threads to keep a device busy before pairs share an inversion, but never more than eight pairs each."""
+    return max(-(-pairs // REDUCE_PAIRS), min(pairs, REDUCE_THREADS))
+
+
+def _line(name: str, items: int, per_workgroup: int, **step: int) -> Dispatch:
+    return Dispatch(name, (-(-items // per_workgroup), 1, 1), step)

@@ -1,0 +1,48 @@
+"""Every buffer of a sum in bytes, in closed form."""
+
+from __future__ import annotations
+
+from whet.msm.webgpu.geometry import RECORD_WORDS, Geometry
+from whet.msm.webgpu.kernels import COUNTERS, TALLY_WORDS
+from whet.msm.webgpu.knobs import Choice
+
+POINT_BYTES = 64
+COORDINATE_BYTES = 32
+COUNTER_BYTES = 16 * -(-len(COUNTERS) // 4)
+
+
+def buffer_sizes(geometry: Geometry, choice: Choice, resident: int) -> dict[str, int]:
+    """Every buffer of a program. None shrinks with the windows of a batch but the parameters and sliced scalars."""
+    windows, columns, rows = geometry.batch_windows, geometry.columns, geometry.rows
+    sizes = {
+        "params": 4 * RECORD_WORDS * parameter_records(geometry, choice.planned),
+        "points_x": COORDINATE_BYTES * resident * (2 if choice.glv else 1),
+        "points_y": COORDINATE_BYTES * resident,
+        "scalars": 4 * geometry.words * rows * geometry.vectors,
+        "matrix": 4 * windows * geometry.tiles * columns,
+        "starts": 4 * windows * (columns + 1),
+        "handles": 4 * windows * rows,
+        "buckets": POINT_BYTES * windows * columns,
+        "tally": 4 * TALLY_WORDS,
+        "result": POINT_BYTES * geometry.all_windows * geometry.window_bits + COUNTER_BYTES,
+    }
+    if choice.planned:
+        sizes["blocks"] = 8 * geometry.blocks
+        sizes["dense"] = 16 * max(1, geometry.dense)
+        sizes["tally"] += 4 * geometry.max_tasks
+        sizes["partials"] = 2 * POINT_BYTES * geometry.max_tasks
+        if choice.scratch == "device":
+            sizes["prefixes"] = COORDINATE_BYTES * geometry.max_tasks
+    return sizes
+
+
+def parameter_records(geometry: Geometry, planned: bool) -> int:
+    """One per batch, one per batch and depth of the reduction, one per batch and level of the combining."""
+    levels = geometry.combine_levels if planned else 0
+    return geometry.batch_count * (1 + (geometry.window_bits - 1) + levels)
+
+
+def total_bytes(geometry: Geometry, choice: Choice, resident: int) -> int:
+    """Everything at its peak: all buffers and the staging buffer of the result."""
+    sizes = buffer_sizes(geometry, choice, resident)
+    return sum(sizes.values()) + sizes["result"]
