@@ -34,7 +34,7 @@ from whet.msm.webgpu.sums import FEATURES, WebGpuSums
 VARIANTS = ("walker", "coop:g=1", "coop:g=8", "coop:g=64", "walker:glv=true", "walker:multiply=portable", "gpu_plain")
 SLOWEST = {"gpu_plain": 14, "coop:g=8": 14}  # log2 of the largest size worth waiting for
 THREADS = 2048
-LENGTHS = {"fe_mul(a, b)": 256, "fe_inv(a)": 16}  # some 10 ms each on two cores
+LENGTHS = {"multiply": 256, "invert": 16}  # some 10 ms each on two cores
 SORT = ("count", "columns", "starts", "scatter")
 START = """
 import time; began = time.perf_counter()

@@ -12,9 +12,10 @@ from needs import needed
 from whet.errors import ShaderError, Unsupported
 from whet.gpu import Pass, open_device
 from whet.gpu.tuned import recall, remember
+from whet.msm.point import P
 from whet.msm.webgpu import multiply
-from whet.msm.webgpu.field_wgsl import R_BITS, P
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.layout import R_BITS
 from whet.msm.webgpu.multiply import LENGTH, TRIAL, chain, fastest_multiply, measure
 from whet.msm.webgpu.sums import FEATURES, WebGpuSums
 
@@ -146,7 +147,7 @@ def test_the_trial_on_a_device_decides_what_a_sum_is_made_of(monkeypatch, tried)
 
 
 def test_chains_name_their_operation():
-    assert "fe_inv(a)" in chain("fe_inv(a)", 8, wide=False, threads=64).kernel.source
+    assert "fe_inv(a)" in chain("invert", 8, wide=False, threads=64).kernel.source
     with pytest.raises(Unsupported, match="64-bit"):
         from whet.msm.webgpu.sums import _multiply
 

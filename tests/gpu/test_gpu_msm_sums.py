@@ -14,8 +14,8 @@ from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run, ta
 from whet.msm import inputs as make
 from whet.msm.point import R
 from whet.msm.webgpu.geometry import MIN_TASK_ADDITIONS
-from whet.msm.webgpu.kernels import TALLY, TALLY_WORDS
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.layout import TALLY, TALLY_WORDS
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.plan import build
 

@@ -11,8 +11,8 @@ from whet.cli import app
 from whet.errors import BadInput, Unsupported
 from whet.gpu.live_words import Footprint, footprint
 from whet.gpu.occupancy import PROFILES, predict
+from whet.msm.webgpu.kernels import render
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.plan import render
 
 BY_NAME = {profile.name: profile for profile in PROFILES}
 

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from whet.errors import Unsupported
 from whet.gpu import driver
+from whet.gpu.assembler import Folder
 from whet.gpu.device import Device
 from whet.gpu.ledger import Ledger
 from whet.gpu.program import Kernel, Pass
 
-# 300 x 300 trips are more than the 65,535 after which Mesa 22's llvmpipe leaves every loop of an invocation.
-LOOP_PROBE = """
-@group(0) @binding(0) var<storage, read_write> result: array<u32>;
-@compute @workgroup_size(1) fn loop_budget() {
-    var trips = 0u;
-    for (var i = 0u; i < result[1]; i++) {
-        for (var j = 0u; j < result[1]; j++) { trips = trips + 1u + (trips & result[2]); }
-    }
-    result[0] = trips;
-}
-"""
-SIDE = 300
+PROBES = Folder(Path(__file__).parent / "wgsl")
+SIDE = 300  # 300 x 300 trips are more than the budget of the driver that loop_budget.wgsl is about
 
 
 @dataclass(frozen=True)
@@ -38,7 +30,9 @@ def examine(device: Device) -> list[Complaint]:
     """Runs the probes; an empty list means that the driver may be believed."""
     buffer = device.buffer("probe", 16, data=np.array([0, SIDE, 0, 0], np.uint32))
     try:
-        device.submit([Pass("loop_budget", Kernel(LOOP_PROBE, "loop_budget"), ("probe",), (1, 1, 1))])
+        device.submit(
+            [Pass("loop_budget", Kernel(PROBES.assemble("loop_budget").source, "loop_budget"), ("probe",), (1, 1, 1))]
+        )
         trips = int(device.read(buffer)[0])
     finally:
         device.release(buffer)

@@ -10,9 +10,9 @@ from whet.msm import inputs
 from whet.msm.oracle import known_multiples, require_right
 from whet.msm.webgpu.estimate import MODEL
 from whet.msm.webgpu.frontier import Point, at, frontier
+from whet.msm.webgpu.kernels import render
 from whet.msm.webgpu.knobs import SPECS, Choice
 from whet.msm.webgpu.memory import fit, memory_map
-from whet.msm.webgpu.plan import render
 from whet.msm.webgpu.request import Request
 from whet.protocol import BudgetFrontier, BudgetStep, Kernels, KernelSource, Variant, choose_variant
 

@@ -11,8 +11,8 @@ from whet._native import curve
 from whet._native.field import fp, fr
 from whet.msm.point import P
 from whet.msm.validate import Limbs
-from whet.msm.webgpu.field_wgsl import R_BITS
 from whet.msm.webgpu.geometry import Geometry
+from whet.msm.webgpu.layout import R_BITS
 
 Words = npt.NDArray[np.uint32]
 _NATIVE_R_BITS = 256

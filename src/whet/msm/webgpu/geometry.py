@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from whet.errors import BadInput
+from whet.msm.webgpu.layout import FIELDS
 
 SCALAR_BITS = 255  # below r, and one bit so that the topmost signed digit is never negative
 HALF_BITS = 127  # both halves of a GLV split are below 2^125.8 in magnitude
@@ -27,39 +28,6 @@ MIN_TASK_ADDITIONS = 8  # fewer are not worth a task
 REDUCE_PAIRS = 8
 COMBINE_RADIX = 8
 RECORD_WORDS = 64  # 256 bytes: the alignment of a binding's offset
-
-FIELDS = (
-    "rows",
-    "window_bits",
-    "columns",
-    "vector_windows",
-    "first_window",
-    "windows",
-    "tiles",
-    "tile_rows",
-    "first_word",
-    "words",
-    "offset",
-    "resident",
-    "points",
-    "blocks",
-    "max_tasks",
-    "max_threads",
-    "min_additions",
-    "half",
-    "arrays",
-    "threads",
-    "stride",
-    "raw_mask",
-    "sign_mask",
-    "spare",
-)
-PARAMS_WGSL = (
-    "struct Params { "
-    + ", ".join(f"{name}: u32" for name in FIELDS)
-    + ", offsets: array<vec4<u32>, 4> }\n"
-    + "@group(0) @binding(0) var<uniform> params: Params;\n"
-)
 
 
 @dataclass(frozen=True)

@@ -1,46 +1,24 @@
-"""Puts a kernel together: header, parameters, bindings, body. Bindings and the buffers of a pass come from one list."""
+"""The kernels of a variant, put together from wgsl/. A kernel's bindings, in order, are the buffers of its pass."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 
+from whet.gpu.assembler import Assembled, bindings
 from whet.gpu.program import Kernel, Pass, Span
-from whet.msm.webgpu.geometry import PARAMS_WGSL, RECORD_WORDS
+from whet.msm.webgpu.geometry import BLOCK_BUCKETS, CHUNK_COLUMNS, COMBINE_RADIX, RECORD_WORDS, REDUCE_PAIRS
+from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.layout import WGSL
 
-# What each buffer holds. Every kernel that touches a buffer sees it through the type given here.
-TYPES = {
-    "scalars": "array<u32>",
-    "matrix": "array<u32>",
-    "starts": "array<u32>",
-    "handles": "array<u32>",
-    "points_x": "array<Fe>",
-    "points_y": "array<Fe>",
-    "blocks": "array<vec2<u32>>",
-    "dense": "array<vec4<u32>>",
-    "tally": "array<atomic<u32>>",
-    "partials": "array<Pt>",
-    "prefixes": "array<Fe>",
-    "buckets": "array<Pt>",
-    "result": "array<Pt>",
-}
-# Words of `tally`: what the planner found, then the work counters of the whole run, then one tag per task.
-TALLY = {
-    "DENSE": 0,
-    "ADDITIONS": 1,
-    "TASKS": 2,
-    "SHARE": 3,
-    "EXTRA": 4,
-    "LONGEST": 5,
-}
-COUNTERS = ("single", "accumulated", "doubled", "combined", "reduced", "inversions", "partials", "rounds")
-FIRST_COUNTER = 16
-TALLY_WORDS = 32
-TALLY_WGSL = "\n".join(
-    [f"const TALLY_{name} = {place}u;" for name, place in TALLY.items()]
-    + [f"const TALLY_TAGS = {TALLY_WORDS}u;"]
-    + [f"const COUNT_{name.upper()} = {FIRST_COUNTER + i}u;" for i, name in enumerate(COUNTERS)]
-)
+WORKGROUP = 64  # threads of accumulate_plain, combine, store, reduce and gather
+# The file of each pass, which is also its entry point.
+SORT = {"count": "count", "columns": "columns", "starts": "starts_of_buckets", "scatter": "scatter"}
+PLAN = {"classify": "classify", "totals": "totals", "list": "list_dense"}
+COMBINE = {"combine": "combine", "store": "store"}
+REDUCE = {"reduce": "reduce", "gather": "gather"}
+ACCUMULATE = {"gpu_plain": "accumulate_plain", "walker": "accumulate_walker", "coop": "accumulate_coop"}
 
 Plant = Callable[[str, str], str]
 
@@ -54,26 +32,48 @@ class Template:
 
     def at(self, name: str, record: int, workgroups: tuple[int, int, int]) -> Pass:
         """A pass of it with the parameters at byte `record`."""
-        bindings: tuple[str | Span, ...] = (Span("params", record, 4 * RECORD_WORDS), *self.buffers)
-        return Pass(name, self.kernel, bindings, workgroups)
+        bound: tuple[str | Span, ...] = (Span("params", record, 4 * RECORD_WORDS), *self.buffers)
+        return Pass(name, self.kernel, bound, workgroups)
 
 
-def template(
-    entry: str, about: str, reads: tuple[str, ...], writes: tuple[str, ...], body: str, *, plant: Plant | None = None
-) -> Template:
-    """Renders a kernel. `about` becomes the comment on top; `plant` lets a test change the source."""
-    lines = [f"// {line}" for line in about.strip().splitlines()]
-    lines.append(PARAMS_WGSL)
-    if "struct Fe" not in body:
-        lines.append("struct Fe { lo: vec4<u32>, hi: vec4<u32> }")
-    if "struct Pt" not in body:
-        lines.append("struct Pt { x: Fe, y: Fe }")
-    for place, name in enumerate((*reads, *writes), start=1):
-        access = "read" if name in reads else "read_write"
-        lines.append(f"@group(0) @binding({place}) var<storage, {access}> {name}: {TYPES[name]};")
-    if "tally" in writes:
-        lines.append(TALLY_WGSL)
-    source = "\n".join([*lines, body])
-    if plant is not None:
-        source = plant(entry, source)
-    return Template(Kernel(source, entry), (*reads, *writes))
+Templates = Mapping[str, Template]
+
+
+@lru_cache(maxsize=64)
+def templates(choice: Choice, wide: bool) -> Templates:
+    """Rendered once per variant: the sources do not depend on the size."""
+    return render(choice, wide, None)
+
+
+def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
+    """Every kernel of a variant, by the name of its pass. `plant` may change each source before it is used."""
+    made = {}
+    for name, file in files(choice).items():
+        source = assembled(file, choice, wide=wide).source
+        made[name] = Template(Kernel(plant(file, source) if plant else source, file), bindings(source)[1:])
+    return made
+
+
+def files(choice: Choice) -> dict[str, str]:
+    """The file of each pass of a variant."""
+    accumulate = {"accumulate": ACCUMULATE[choice.accumulator]}
+    return SORT | (PLAN | accumulate | COMBINE if choice.planned else accumulate) | REDUCE
+
+
+def assembled(file: str, choice: Choice, *, wide: bool) -> Assembled:
+    """One kernel as a variant needs it."""
+    return WGSL.assemble(
+        file,
+        multiply="wide" if wide else "portable",
+        tpb=choice.tpb,
+        slots=choice.slots,
+        scratch=choice.scratch,
+        g=choice.g,
+        sharing="alone" if choice.g == 1 else "by_scan" if choice.g == choice.tpb else "by_group",
+        workgroup=WORKGROUP,
+        chunk_columns=CHUNK_COLUMNS,
+        block_buckets=BLOCK_BUCKETS,
+        block_share=BLOCK_BUCKETS // 256,
+        combine_radix=COMBINE_RADIX,
+        reduce_pairs=REDUCE_PAIRS,
+    )

@@ -17,12 +17,12 @@ import numpy as np
 from whet.errors import ShaderError, WhetError
 from whet.gpu import Device, Kernel, Pass
 from whet.gpu.tuned import Tuned, recall, remember
-from whet.msm.webgpu.field_wgsl import R_BITS, P, field_source
-from whet.msm.webgpu.inverse_wgsl import inverse_source
+from whet.msm.point import P
+from whet.msm.webgpu.kernels import WORKGROUP
+from whet.msm.webgpu.layout import R_BITS, WGSL
 
 PORTABLE, WIDE = "portable", "wide"
 TRIAL = "msm:multiply"  # the name under which the answer is kept
-WORKGROUP = 64
 THREADS, LENGTH = 4096, 128  # some 10 ms on two cores, a millisecond on a GPU: both far above a submission
 ROUNDS = 5
 GAIN = 0.95  # the wide multiply has to be faster by this factor
@@ -32,23 +32,11 @@ _known: dict[tuple[str, str], str] = {}
 
 
 def chain(operation: str, length: int, *, wide: bool, threads: int) -> Pass:
-    """`length` times a := `operation` in every thread, from and to the buffer `chain`; b is the value at the start."""
-    source = f"""{field_source(wide=wide)}{inverse_source() if "fe_inv" in operation else ""}
-@group(0) @binding(0) var<storage, read_write> values: array<Fe>;
-@compute @workgroup_size({WORKGROUP}) fn chain(@builtin(global_invocation_id) id: vec3<u32>) {{
-    var a = values[id.x];
-    let b = a;
-    var i = 0u;
-    loop {{
-        a = {operation};
-        continuing {{
-            i++;
-            break if i == {length}u;
-        }}
-    }}
-    values[id.x] = a;
-}}"""
-    return Pass("chain", Kernel(source, "chain"), ("chain",), (threads // WORKGROUP, 1, 1))
+    """`length` times `multiply` (by the value at the start) or `invert` in every thread, in the buffer `chain`."""
+    made = WGSL.assemble(
+        "chain", multiply=WIDE if wide else PORTABLE, operation=operation, length=length, workgroup=WORKGROUP
+    )
+    return Pass("chain", Kernel(made.source, "chain"), ("chain",), (threads // WORKGROUP, 1, 1))
 
 
 def fastest_multiply(device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> str:
@@ -77,7 +65,7 @@ def measure(device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> 
             for name, some in spent.items():
                 device.write(buffer, values)
                 begun = clock()
-                device.submit([chain("fe_mul(a, b)", LENGTH, wide=name == WIDE, threads=THREADS)])
+                device.submit([chain("multiply", LENGTH, wide=name == WIDE, threads=THREADS)])
                 some.append(clock() - begun)
                 if turn == 0 and device.read(buffer).tobytes()[: 32 * CHECKED] != _expected(values[:CHECKED]):
                     refused = f"the {name} products are wrong"

@@ -6,15 +6,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from whet.msm.webgpu.combine_wgsl import WORKGROUP as COMBINE_WORKGROUP
 from whet.msm.webgpu.geometry import BLOCK_BUCKETS, COMBINE_RADIX, REDUCE_PAIRS, Geometry
+from whet.msm.webgpu.kernels import WORKGROUP
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.plain_wgsl import WORKGROUP as PLAIN_WORKGROUP
-from whet.msm.webgpu.reduce_wgsl import WORKGROUP as REDUCE_WORKGROUP
 
 REDUCE_THREADS = 256
 COLUMNS_WORKGROUP = 256
-GATHER_WORKGROUP = 64
 
 
 class Dispatch(NamedTuple):
@@ -36,7 +33,7 @@ def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatc
         Dispatch("scatter", grid),
     ]
     if not choice.planned:
-        return [*sort, _line("accumulate", windows * columns, PLAIN_WORKGROUP)]
+        return [*sort, _line("accumulate", windows * columns, WORKGROUP)]
     tasks = geometry.max_tasks
     return [
         *sort,
@@ -45,10 +42,10 @@ def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatc
         _line("list", windows * columns, BLOCK_BUCKETS),
         _line("accumulate", tasks // choice.slots, choice.tpb),
         *(
-            _line("combine", tasks, COMBINE_RADIX * COMBINE_WORKGROUP, stride=COMBINE_RADIX**level)
+            _line("combine", tasks, COMBINE_RADIX * WORKGROUP, stride=COMBINE_RADIX**level)
             for level in range(geometry.combine_levels)
         ),
-        _line("store", tasks, COMBINE_WORKGROUP),
+        _line("store", tasks, WORKGROUP),
     ]
 
 
@@ -58,8 +55,8 @@ def to_result(geometry: Geometry, windows: int) -> list[Dispatch]:
     for arrays in range(1, geometry.window_bits):
         half = geometry.columns >> arrays
         threads = reduce_threads(windows * half * arrays)
-        made.append(_line("reduce", threads, REDUCE_WORKGROUP, half=half, arrays=arrays, threads=threads))
-    return [*made, _line("gather", windows * geometry.window_bits, GATHER_WORKGROUP)]
+        made.append(_line("reduce", threads, WORKGROUP, half=half, arrays=arrays, threads=threads))
+    return [*made, _line("gather", windows * geometry.window_bits, WORKGROUP)]
 
 
 def reduce_threads(pairs: int) -> int:

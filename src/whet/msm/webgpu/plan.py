@@ -9,29 +9,20 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from whet.gpu.program import Clear, Copy, Program, Step
-from whet.msm.webgpu.combine_wgsl import combine_templates
-from whet.msm.webgpu.coop_wgsl import coop_template
 from whet.msm.webgpu.geometry import Batch, Geometry, Records
-from whet.msm.webgpu.kernels import COUNTERS, FIRST_COUNTER, TALLY_WORDS, Plant, Template
+from whet.msm.webgpu.kernels import Plant, Templates, render, templates
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.layout import COUNTERS, FIRST_COUNTER, TALLY_WORDS
 from whet.msm.webgpu.memory import fit
 from whet.msm.webgpu.passes import Dispatch, to_buckets, to_result
-from whet.msm.webgpu.plain_wgsl import plain_template
-from whet.msm.webgpu.plan_wgsl import plan_templates
-from whet.msm.webgpu.reduce_wgsl import reduce_templates
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.sizes import COUNTER_BYTES, POINT_BYTES, buffer_sizes
-from whet.msm.webgpu.sort_wgsl import sort_templates
-from whet.msm.webgpu.walker_wgsl import walker_template
-
-Templates = Mapping[str, Template]
 
 
 @dataclass(frozen=True)
@@ -98,25 +89,6 @@ def build(
     else:
         passes = templates(request.choice.kernels(), multiply_wide)
     return _Assembly(request, geometry, passes).plan()
-
-
-@lru_cache(maxsize=64)
-def templates(choice: Choice, wide: bool) -> Templates:
-    """Rendered once per variant: the sources do not depend on the size."""
-    return render(choice, wide, None)
-
-
-def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
-    """Every kernel of a variant, by the name of its pass. `plant` may change each source before it is used."""
-    made = sort_templates(plant)
-    if not choice.planned:
-        made["accumulate"] = plain_template(wide=wide, plant=plant)
-    else:
-        made |= plan_templates(plant)
-        accumulate = walker_template if choice.accumulator == "walker" else coop_template
-        made["accumulate"] = accumulate(choice, wide=wide, plant=plant)
-        made |= combine_templates(choice, wide=wide, plant=plant)
-    return made | reduce_templates(wide=wide, plant=plant)
 
 
 class _Assembly:

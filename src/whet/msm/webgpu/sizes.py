@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from whet.msm.webgpu.geometry import RECORD_WORDS, Geometry
-from whet.msm.webgpu.kernels import COUNTERS, TALLY_WORDS
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.layout import COUNTERS, TALLY_WORDS
 
 POINT_BYTES = 64
 COORDINATE_BYTES = 32

@@ -3,6 +3,9 @@
 // Should buy `group` times as many workgroups, of which batch 1 has few; an invocation scores a token of its own, and
 // then a slice of tokens and four dimensions. Presses on workgroup memory: 14 KiB at up to 1,024 dimensions.
 
+//# import kv_${kv_type}
+//# import exponential
+
 struct Params {
     group: u32,        // query heads of a KV head
     quads: u32,        // head_dim / 4
@@ -21,7 +24,7 @@ struct Params {
 @group(0) @binding(0) var<uniform> params: Params;
 @group(0) @binding(1) var<storage, read> qkv: array<vec4f>;
 @group(0) @binding(4) var<storage, read> index: array<u32>;   // lengths, then the page table
-@group(0) @binding(5) var<storage, read> extras: array<vec4f>;  // gate (batch, q_size), cosine, sine, what is there of it
+@group(0) @binding(5) var<storage, read> extras: array<vec4f>;  // gate (batch, q_size), cosine, sine, if there
 @group(0) @binding(6) var<storage, read_write> attended: array<vec4f>;
 @group(0) @binding(7) var<storage, read_write> own: array<vec4f>;  // k, then v of the new token
 

@@ -1,5 +1,5 @@
-// Four e4m3 bytes of a word, lowest first. No infinities; 0x7f and 0xff are NaN. Values below 2^-6 go through an integer
-// and never through a subnormal float, which a device may flush.
+// Four e4m3 bytes of a word, lowest first. No infinities; 0x7f and 0xff are NaN. Values below 2^-6 go through an
+// integer and never through a subnormal float, which a device may flush.
 fn from_e4m3(word: u32) -> vec4f {
     let byte = (vec4u(word) >> vec4u(0u, 8u, 16u, 24u)) & vec4u(0xffu);
     let magnitude = byte & vec4u(0x7fu);

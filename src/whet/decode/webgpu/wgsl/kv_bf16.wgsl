@@ -1,3 +1,4 @@
+// Keys and values as bf16: four are two words, the low half of a word first.
 @group(0) @binding(2) var<storage, read> keys: array<vec2u>;
 @group(0) @binding(3) var<storage, read> values: array<vec2u>;
 

@@ -1,3 +1,4 @@
+// Keys and values as they are computed with: four are sixteen bytes.
 @group(0) @binding(2) var<storage, read> keys: array<vec4u>;
 @group(0) @binding(3) var<storage, read> values: array<vec4u>;
 

@@ -3,6 +3,12 @@
 // Should buy whole cache lines of the weights, which bound a step; each input is loaded once for both rows.
 // Presses on workgroup memory: 8 KiB of partial sums where four vectors go together.
 
+//# import weights_${kind}
+//# if stage == fc1
+//# import exponential
+//# import quantise
+//# end
+
 struct Params {
     rows: u32,        // of this piece
     row_base: u32,    // where they go in the result
@@ -21,6 +27,12 @@ struct Block { a: vec4f, b: vec4f, c: vec4f, d: vec4f }
 @group(0) @binding(2) var<storage, read> scales: array<u32>;
 @group(0) @binding(3) var<storage, read> input: array<Block>;
 @group(0) @binding(4) var<storage, read_write> result: array<f32>;
+//# if stage == wo
+@group(0) @binding(5) var<storage, read> borders: array<u32>;
+//# end
+//# if stage == fc2
+@group(0) @binding(5) var<storage, read> residual: array<f32>;
+//# end
 
 const TILE = ${tile}u;
 const LANES = 16u;
@@ -39,9 +51,23 @@ fn total(which: u32) -> f32 {
 
 fn row_scale(row: u32) -> f32 { return bitcast<f32>(scales[row]); }
 
-${borders}
+//# if stage == wo
+// A slot multiplies with its own columns only: a border block is read by both neighbours, each with the other's zeroed.
+fn inside(x: vec4f, column: u32, low: u32, high: u32) -> vec4f {
+    let at = vec4u(column) + vec4u(0u, 1u, 2u, 3u);
+    return select(vec4f(), x, (at >= vec4u(low)) & (at < vec4u(high)));
+}
+
+fn masked(x: Block, column: u32, low: u32, high: u32) -> Block {
+    return Block(
+        inside(x.a, column, low, high), inside(x.b, column + 4u, low, high),
+        inside(x.c, column + 8u, low, high), inside(x.d, column + 12u, low, high),
+    );
+}
+
+//# end
 @compute @workgroup_size(256)
-fn ${entry}(
+fn ${stage}(
     @builtin(workgroup_id) group: vec3u,
     @builtin(num_workgroups) groups: vec3u,
     @builtin(local_invocation_index) local: u32,
@@ -54,14 +80,46 @@ fn ${entry}(
     // What lies beyond the last row or sequence is computed as the last one and not stored.
     let row0 = min(first_row + 2u * pair, params.rows - 1u);
     let row1 = min(first_row + 2u * pair + 1u, params.rows - 1u);
-    ${start}
-    ${sums}
+    //# if stage == wo
+    let low = borders[slot];
+    let high = borders[slot + 1u];
+    let begin = low / LANES;
+    let end = (high + LANES - 1u) / LANES;
+    //# else
+    let begin = 0u;
+    let end = params.blocks;
+    //# end
+    //# each i < tile
+    //# if stage == fc2
+    let at${i} = min(tile * TILE + ${i}u, params.batch - 1u) * params.blocks
+        + ((group.x + group.y * groups.x) % params.slots) * params.batch * params.blocks;
+    //# else
+    let at${i} = min(tile * TILE + ${i}u, params.batch - 1u) * params.blocks;
+    //# end
+    var low_row${i} = 0.0;
+    var high_row${i} = 0.0;
+    //# end
     for (var block = begin + lane; block < end; block += LANES) {
         let w0 = weight_block(row0, block);
         let w1 = weight_block(row1, block);
-        ${accumulate}
+        //# each i < tile
+        //# if stage == wo
+        let x${i} = masked(input[at${i} + block], 16u * block, low, high);
+        //# else
+        let x${i} = input[at${i} + block];
+        //# end
+        low_row${i} += times(x${i}, w0);
+        high_row${i} += times(x${i}, w1);
+        //# end
     }
-    ${keep}
+    //# each i < tile
+    lane_sums[(2u * pair * TILE + ${i}u) * LANES + lane] = low_row${i};
+    lane_sums[((2u * pair + 1u) * TILE + ${i}u) * LANES + lane] = high_row${i};
+    //# end
     workgroupBarrier();
-    ${finish}
+    //# if stage == fc1
+    //# import finish_fc1
+    //# else
+    //# import finish_rows
+    //# end
 }

@@ -1,3 +1,4 @@
+// What the CPU's rounding of h does: a block of 16 to e2m1 with one e4m3 scale, and back.
 var<workgroup> hidden_block: array<f32, LANES * TILE>;
 
 // Nearest e4m3, ties to even, at most 448.

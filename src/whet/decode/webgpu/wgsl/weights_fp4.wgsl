@@ -1,4 +1,7 @@
 // A block of 16 columns is 8 bytes, the low nibble the even column; its e4m3 scale lies behind the scales of the rows.
+
+//# import e4m3
+
 @group(0) @binding(1) var<storage, read> weights: array<vec2u>;
 
 // Four e2m1 values of 16 bits. 0 and 0.5 have no leading one and go through an integer.

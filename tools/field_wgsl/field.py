@@ -1,4 +1,4 @@
-"""Renders BN254 base-field arithmetic as WGSL, fully unrolled: loops over limb arrays cost three to five times as much.
+"""BN254 base-field arithmetic as WGSL, fully unrolled: loops over limb arrays cost three to five times as much.
 
 A value is eight 32-bit words (`Fe`), canonical, in Montgomery form with R = 2^260. The portable multiply cuts it into
 twenty 13-bit limbs: 40 products of 26 bits and the carries fit one u32 accumulator, so no carry moves until the end.
@@ -126,8 +126,8 @@ def _chain(op: str, left: list[str], right: list[str], out: str) -> list[str]:
     return lines
 
 
-def simple_operations() -> str:
-    """Reduce, add, subtract, negate, compare: all canonical in, canonical out."""
+def carries() -> str:
+    """What moves carries through eight words: reduce, add, subtract; all canonical in, canonical out."""
     modulus = [f"0x{word:x}u" for word in words(P)]
     a = [word("a", i) for i in range(WORDS)]
     b = [word("b", i) for i in range(WORDS)]
@@ -138,22 +138,8 @@ def simple_operations() -> str:
     difference = construct([f"d{i}" for i in range(WORDS)])
     fixed = construct([f"f{i}" for i in range(WORDS)])
     total = construct([f"s{i}" for i in range(WORDS)])
-    return f"""
-struct Fe {{ lo: vec4<u32>, hi: vec4<u32> }}
-const FE_ZERO = Fe(vec4<u32>(), vec4<u32>());
-const FE_ONE = {literal((1 << R_BITS) % P)};
+    return f"""const FE_ONE = {literal((1 << R_BITS) % P)};
 
-fn fe_select(no: Fe, yes: Fe, choice: bool) -> Fe {{
-    return Fe(select(no.lo, yes.lo, choice), select(no.hi, yes.hi, choice));
-}}
-fn fe_is_zero(a: Fe) -> bool {{
-    let any = a.lo | a.hi;
-    return (any.x | any.y | any.z | any.w) == 0u;
-}}
-fn fe_equal(a: Fe, b: Fe) -> bool {{
-    let any = (a.lo ^ b.lo) | (a.hi ^ b.hi);
-    return (any.x | any.y | any.z | any.w) == 0u;
-}}
 // From [0, 2p) to [0, p).
 fn fe_reduce(a: Fe) -> Fe {{
     {reduce_body}
@@ -168,10 +154,4 @@ fn fe_sub(a: Fe, b: Fe) -> Fe {{
     {fix_body}
     return fe_select({difference}, {fixed}, d_c == 1u);
 }}
-fn fe_neg(a: Fe) -> Fe {{ return fe_sub(FE_ZERO, a); }}
 """
-
-
-def field_source(*, wide: bool = False) -> str:
-    """Everything but inversion. `wide` needs an adapter with 64-bit integers."""
-    return simple_operations() + (multiply_wide() if wide else multiply_portable())

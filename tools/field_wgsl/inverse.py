@@ -1,4 +1,4 @@
-"""Renders modular inversion by division steps (Bernstein and Yang) as WGSL.
+"""Modular inversion by division steps (Bernstein and Yang) as WGSL.
 
 Fourteen steps are decided on the low bits and then applied at once to four long numbers of nineteen signed 14-bit
 limbs: every product and sum fits an i32. The half-delta start needs at most 590 steps for 256 bits, so 43 batches end
@@ -8,7 +8,7 @@ Zero gives zero.
 
 from __future__ import annotations
 
-from whet.msm.webgpu.field_wgsl import R_BITS, P, construct, limb, pack
+from field import R_BITS, P, construct, limb, pack
 
 BITS = 14
 LIMBS = 19
@@ -50,8 +50,8 @@ def _carry(name: str) -> list[str]:
     return lines
 
 
-def inverse_source() -> str:
-    """`fe_inv`, to be placed after the field's own source."""
+def inverse() -> str:
+    """The inverse of a value, both in Montgomery form."""
     modulus = [P >> BITS * i & MASK for i in range(LIMBS)]
     everything = " | ".join(f"g{i}" for i in range(LIMBS))
     start = "\n    ".join(
@@ -69,8 +69,7 @@ def inverse_source() -> str:
     carry = " ".join(_carry("d"))
     top = LIMBS - 1
     packed = construct(pack([f"u32(d{i})" for i in range(LIMBS)], BITS))
-    return f"""
-fn fe_inv(a: Fe) -> Fe {{
+    return f"""fn fe_inv(a: Fe) -> Fe {{
     {start}
     var zeta = -1;
     var batch = 0;
