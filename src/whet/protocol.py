@@ -152,12 +152,13 @@ class MemoryRow:
 class BudgetStep:
     """One way to do with less memory: its peak, how in words, and what the engine knows of it, by name.
 
-    Names that end in `_bytes` or `_ns` say their unit.
+    Names that end in `_bytes` or `_ns` say their unit. `variant` is what runs like that, for a step worth timing.
     """
 
     total_bytes: int
     words: str
     facts: Mapping[str, int | None]
+    variant: str = ""
 
 
 @dataclass(frozen=True)
@@ -290,10 +291,6 @@ class Engine(ABC):
         raise Unsupported(
             f"engine {self.name} has no budget lever", cure="its map is in the runs that `whet ab` stores"
         )
-
-    def measure_frontier(self, frontier: BudgetFrontier) -> Sequence[int | None]:
-        """Nanoseconds of a call at each step of a frontier; None where none was timed."""
-        raise Unsupported(f"engine {self.name} does not time its budgets", cure="leave --measure out")
 
     def kernels(self, variant: str | None) -> Kernels:
         """The GPU kernels of a variant (the engine's own choice unless named), rendered without a device."""

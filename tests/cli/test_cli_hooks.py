@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from whet.cli.app import invoke
-from whet.errors import Unsupported
+from whet.errors import OracleMismatch, Unsupported
 
 COMMANDS = Path(__file__).parents[2] / "src" / "whet" / "cli"
 HOOKS = """
@@ -16,7 +16,8 @@ from whet.protocol import BudgetFrontier, BudgetStep, Kernels, KernelSource, Mem
 
 
 def step(rows, pieces):
-    return BudgetStep(64 * rows, f"{pieces} pieces", {"pieces": pieces, "estimated_ns": 1000 * pieces})
+    facts = {"pieces": pieces, "estimated_ns": 1000 * pieces}
+    return BudgetStep(64 * rows, f"{pieces} pieces", facts, "horner" if pieces == 1 else "")
 
 
 class Levered(Polynomial):
@@ -26,12 +27,15 @@ class Levered(Polynomial):
         rows = [MemoryRow("table", 48 * n), MemoryRow("answer", 16 * n)]
         return BudgetFrontier(variant or "first", n, rows, step(n, 1), [step(n, 1), step(n // 2, 2)], 32 * n, "a guess")
 
-    def measure_frontier(self, frontier):
-        return [2_000_000, None]
-
     def kernels(self, variant):
         source = "@compute @workgroup_size(64) fn fold() { var x = 1u; var y = x + 1u; }"
         return Kernels(variant or "first", {"fold": KernelSource(source, "fold")})
+
+
+class Crooked(Levered):
+    def run(self, variant, state, inputs, outputs):
+        super().run(variant, state, inputs, outputs)
+        outputs["y"][-1] += 1
 """
 
 
@@ -48,12 +52,20 @@ def test_any_engine_may_have_a_budget_lever(levered, capsys):
     told = json.loads(capsys.readouterr().out)
     assert (told["engine"], told["variant"], told["n"], told["total_bytes"]) == ("levered", "first", 1000, 64_000)
     assert told["budget_bytes"] == 64_000 and told["floor_bytes"] == 32_000 and told["estimated_by"] == "a guess"
-    assert [row["measured_ns"] for row in told["frontier"]] == [2_000_000, None]
+    whole, half = (row["measured_ns"] for row in told["frontier"])
+    assert whole > 0 and half is None
     assert [row["pieces"] for row in told["frontier"]] == [1, 2]
     invoke(["memory", levered, "--n", "1e3", "--variant", "second"])
     shown = capsys.readouterr().out
     for words in ("levered second  n=1,000  1 pieces", "75.0 %", "a model: a guess", "--measure times it", "2.00 µs"):
         assert words in shown
+
+
+def test_a_wrong_answer_has_no_measured_time(levered, capsys):
+    """Wrong at one step of the frontier is enough: no table at all, exit code 3."""
+    with pytest.raises(OracleMismatch, match="horner is refused at n=1000") as caught:
+        invoke(["memory", levered.replace("Levered", "Crooked"), "--n", "1e3", "--measure"])
+    assert caught.value.exit_code == 3 and capsys.readouterr().out == ""
 
 
 def test_any_engine_may_describe_its_kernels(levered, capsys):

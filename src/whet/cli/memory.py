@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 @click.option("--n", default="2^20", show_default=True, metavar="SIZE", help="The size of the input; 2^20 is allowed.")
 @click.option("--budget", metavar="BYTES", help="Fit into that much, inputs and staging included, such as 100MB.")
 @click.option("--variant", metavar="VARIANT", help="With knobs; the engine's own choice unless given.")
-@click.option("--measure", is_flag=True, help="Time some of the frontier on this machine.")
+@click.option("--measure", is_flag=True, help="Time some of the frontier on this machine, behind the gate.")
 @options.as_json
 def command(**given: Any) -> None:
     """Every byte that a call allocates, by name. No GPU is needed, unless --measure is given for one of its variants.
@@ -35,18 +35,20 @@ def command(**given: Any) -> None:
 
 def show_memory(*, engine: str, n: str, budget: str | None, variant: str | None, measure: bool, as_json: bool) -> None:
     from whet.cli.console import print_json
+    from whet.evidence.green_turns import frontier_times
     from whet.evidence.registry import load
     from whet.protocol import parse_bytes, parse_size
 
-    loaded = load(engine).engine
+    loaded = load(engine)
+    name = loaded.engine.name
     count = parse_size(n, what="n")
     allowed = None if budget is None else parse_bytes(budget, what="budget")
-    found = loaded.budget_frontier(variant, count, allowed)
-    taken = loaded.measure_frontier(found) if measure else [None] * len(found.steps)
+    found = loaded.engine.budget_frontier(variant, count, allowed)
+    taken = frontier_times(loaded, found) if measure else [None] * len(found.steps)
     if as_json:
-        print_json(_as_dict(loaded.name, found, allowed, taken))
+        print_json(_as_dict(name, found, allowed, taken))
         return
-    _show_map(loaded.name, found, allowed)
+    _show_map(name, found, allowed)
     click.echo(f"floor: {_mb(found.floor_bytes)} with {found.steps[-1].words}")
     _show_frontier(found, taken)
 

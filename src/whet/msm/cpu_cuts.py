@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 from whet.errors import BadInput
-from whet.msm import inputs
 from whet.msm.affine import Affine
-from whet.msm.api import Engine
 from whet.msm.budget import largest_piece, least_budget, reading_bytes
-from whet.msm.oracle import known_multiples, require_right
+from whet.msm.options import within
 from whet.protocol import BudgetFrontier, BudgetStep, MemoryRow, Variant
 
 SHARES = (1.0, 0.8, 0.6, 0.5, 0.35, 0.25, 0.15, 0.1, 0.05)
-REPEATS = 3
 
 
 @dataclass(frozen=True)
@@ -38,8 +34,9 @@ class Cut:
     def __str__(self) -> str:
         return "points stay" if self.pieces == 1 else f"points read in {self.pieces} pieces by each call"
 
-    def step(self) -> BudgetStep:
-        return BudgetStep(self.total_bytes, str(self), {"budget_bytes": self.budget_bytes, "pieces": self.pieces})
+    def step(self, variant: Variant) -> BudgetStep:
+        facts = {"budget_bytes": self.budget_bytes, "pieces": self.pieces}
+        return BudgetStep(self.total_bytes, str(self), facts, within(variant, self.budget_bytes))
 
 
 def cut(engine: Affine, n: int, budget_bytes: int | None) -> Cut:
@@ -70,28 +67,7 @@ def cpu_frontier(variant: Variant, n: int, budget_bytes: int | None, most: int) 
         variant=str(variant),
         n=n,
         rows=chosen.rows,
-        chosen=chosen.step(),
-        steps=[one.step() for one in offered],
+        chosen=chosen.step(variant),
+        steps=[one.step(variant) for one in offered],
         floor_bytes=offered[-1].budget_bytes or 0,
     )
-
-
-def measure_cpu_frontier(frontier: BudgetFrontier) -> list[int | None]:
-    """The best of a few calls at each budget, in turn, each on fresh scalars; one wrong sum and there are no times."""
-    n = frontier.n
-    logs = inputs.logs("random", n, 1)
-    points, known = inputs.points_from_logs(logs), inputs.to_ints(logs)
-    best: list[int | None] = [None] * len(frontier.steps)
-    for repeat in range(REPEATS):
-        scalars = inputs.scalars("random", n, 2 + repeat)
-        expected = known_multiples(known, inputs.to_ints(scalars))
-        for number, step in enumerate(frontier.steps):
-            budget = step.facts["budget_bytes"]
-            with Engine(points, montgomery=True, check=False, variant=frontier.variant, memory_budget=budget) as engine:
-                engine.compute(scalars[:1], size=1)
-                start = time.perf_counter_ns()
-                answer = engine.compute(scalars)
-                spent = time.perf_counter_ns() - start
-            require_right(answer, expected, f"{frontier.variant} within {budget or 'any number of'} bytes")
-            best[number] = min(spent, best[number] or spent)
-    return best

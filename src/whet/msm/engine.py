@@ -116,15 +116,6 @@ class MsmEngine(Engine):
 
         return gpu_frontier(variant, n, budget_bytes)
 
-    def measure_frontier(self, frontier: BudgetFrontier) -> Sequence[int | None]:
-        if frontier.variant.partition(":")[0] == "affine":
-            from whet.msm.cpu_cuts import measure_cpu_frontier
-
-            return measure_cpu_frontier(frontier)
-        from whet.msm.webgpu.batches import measure_gpu_frontier
-
-        return measure_gpu_frontier(frontier)
-
     def kernels(self, variant: str | None) -> Kernels:
         from whet.msm.webgpu.batches import gpu_kernels
 

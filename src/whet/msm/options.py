@@ -7,8 +7,10 @@ import os
 from typing import Any
 
 from whet.errors import BadInput, Unsupported
+from whet.protocol import Knob, Variant
 
 MAX_THREADS = 256
+MEMORY_BUDGET = Knob("memory_budget", 0, minimum=0, maximum=1 << 45, help="most bytes to allocate; 0 is any")
 DEVICES = ("auto", "cpu", "webgpu")
 
 
@@ -32,6 +34,11 @@ def read_budget(memory_budget: Any) -> int | None:
     if size_bytes < 1:
         raise BadInput(f"a memory budget of {size_bytes} bytes", cure=cure)
     return size_bytes
+
+
+def within(variant: Variant, budget_bytes: int | None) -> str:
+    """The spelling of a variant that works within that many bytes."""
+    return str(Variant(variant.name, {**variant.knobs, MEMORY_BUDGET.name: budget_bytes or 0}))
 
 
 def read_device(device: Any) -> tuple[str, str]:

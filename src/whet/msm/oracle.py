@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from functools import cache
 from typing import Any
 
-from whet.errors import OracleMismatch, Unsupported
+from whet.errors import Unsupported
 from whet.msm.point import P, Point, R
 
 Coordinates = tuple[Any, Any, Any]  # Jacobian (x, y, z); z = 0 is infinity
@@ -106,11 +106,3 @@ def naive_sum(points: Sequence[tuple[int, int] | None], scalars: Sequence[int]) 
         return Point.infinity()
     x, y = normalize(total)
     return Point(int(x), int(y))
-
-
-def require_right(answer: Point, expected: Point, what: str) -> None:
-    """Called before a time is told: a wrong sum has none."""
-    if answer != expected:
-        raise OracleMismatch(
-            f"{what} gives {answer}, the oracle says {expected}", cure="please report it with this command line"
-        )

@@ -14,7 +14,7 @@ from typing import Protocol
 from whet._native import msm as native
 from whet.errors import Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
-from whet.msm.options import MAX_THREADS
+from whet.msm.options import MAX_THREADS, MEMORY_BUDGET
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -105,6 +105,11 @@ class AffineSums:
 
 def _affine(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
     threads = threads or int(knobs["threads"]) or None
+    if budget := int(knobs["memory_budget"]):
+        from whet.msm.budget import GivenPoints, prepare_within
+
+        given = GivenPoints(points, endian="little", montgomery=True, check=False)
+        return prepare_within(budget, Variant("affine", dict(knobs)), given, threads)
     return AffineSums(Affine.prepared(points, str(knobs["backend"]), threads, int(knobs["windows"])))
 
 
@@ -155,6 +160,7 @@ TABLE: dict[str, Implementation] = {
                 Knob("backend", "auto", choices=BACKENDS, help="kernel; auto takes the fastest of this CPU"),
                 Knob("windows", 0, minimum=0, maximum=64, help="number of windows; 0 is automatic"),
                 Knob("threads", 0, minimum=0, maximum=MAX_THREADS, help="threads; 0 is one per core"),
+                MEMORY_BUDGET,
             ),
         ),
         _affine,

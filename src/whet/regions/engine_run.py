@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from whet.errors import BadInput, OracleMismatch, Unsupported
-from whet.evidence.examination import check_command
-from whet.evidence.readings import Reading, Red
+from whet.errors import BadInput, Unsupported
+from whet.evidence.green_turns import green_turns
 from whet.evidence.registry import Loaded
-from whet.evidence.rig import Plan, Rig
+from whet.evidence.rig import Plan
 from whet.protocol import Case, Variant
 from whet.regions.capture import Capture, LaunchValue
 from whet.regions.sources import from_stages
@@ -24,7 +23,7 @@ def capture_engine(
     if repeats < 1:
         raise BadInput(f"{repeats} repeats", cure="give at least 1")
     plan = Plan(loaded.engine, loaded.ref, (variant,), device, seed)
-    readings = _read(plan, case, repeats)
+    readings = green_turns(plan, case, repeats, timing=True)[str(variant)]
     for reading in readings:
         if not reading.regions_ns:
             raise Unsupported(
@@ -52,27 +51,4 @@ def capture_engine(
         tick_source="timestamp_query" if readings[-1].device_ns else "monotonic",
         name=f"{loaded.engine.name} {variant}",
         launch=launch,
-    )
-
-
-def _read(plan: Plan, case: Case, repeats: int) -> list[Reading]:
-    """Green turns of the plan's one variant, the first one left out."""
-    name = str(plan.variants[0])
-    readings: list[Reading] = []
-    with Rig(plan) as rig:
-        rig.open(case)
-        for red in rig.start([name]).values():
-            raise red.cause or _refused(plan, case, red, repeats)
-        for number in range(repeats + 1):
-            found = rig.round(("check", str(case), number), [name], timing=True)[name]
-            if isinstance(found, Red):
-                raise _refused(plan, case, found, repeats)
-            readings.append(found)
-    return readings[1:]
-
-
-def _refused(plan: Plan, case: Case, red: Red, repeats: int) -> OracleMismatch:
-    return OracleMismatch(
-        f"{plan.variants[0]} is refused at {case}: {red.reason}: {red.detail}; what is wrong has no times",
-        cure=f"mend it; it fails again with: {check_command(plan, case, repeats + 1)}",
     )

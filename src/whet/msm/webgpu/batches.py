@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import time
+from dataclasses import replace
 
-from whet._native import curve
 from whet.errors import BadInput, DeviceOutOfMemory
-from whet.msm import inputs
-from whet.msm.oracle import known_multiples, require_right
+from whet.msm.options import within
 from whet.msm.webgpu.estimate import MODEL
 from whet.msm.webgpu.frontier import Point, at, frontier
 from whet.msm.webgpu.kernels import render
@@ -18,7 +16,6 @@ from whet.protocol import BudgetFrontier, BudgetStep, Kernels, KernelSource, Var
 
 DEFAULT = "walker"
 MEASURED_STEPS = 4
-REPEATS = 3
 
 
 def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFrontier:
@@ -35,7 +32,7 @@ def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFr
         n=n,
         rows=memory_map(n, request.choice, memory_budget=budget_bytes),
         chosen=_step(point),
-        steps=[_step(one) for one in points],
+        steps=_worth_timing([_step(one) for one in points], chosen),
         floor_bytes=min(one.total_bytes for one in points),
         model=MODEL,
     )
@@ -48,32 +45,14 @@ def _step(point: Point) -> BudgetStep:
     return BudgetStep(point.total_bytes, words, facts | {"estimated_ns": round(point.estimated_ns)})
 
 
-def measure_gpu_frontier(made: BudgetFrontier) -> list[int | None]:
-    """The best of three calls at a few steps, first and last among them; None at the others.
-
-    Each call has fresh scalars and its sum is checked; one that is wrong and there are no times.
-    """
-    from whet.msm.api import Engine
-
-    logs = inputs.logs("random", made.n, 1)
-    table, known = curve.write_points(inputs.points_from_logs(logs)), inputs.to_ints(logs)
-    vectors = [inputs.scalars("random", made.n, 2 + repeat) for repeat in range(REPEATS)]
-    expected = [known_multiples(known, inputs.to_ints(scalars)) for scalars in vectors]
-    last = len(made.steps) - 1
-    every = max(1, last // (MEASURED_STEPS - 1))
-    taken: list[int | None] = [None] * len(made.steps)
-    for number in {*range(0, last, every), last}:
-        budget = made.steps[number].total_bytes
-        with Engine(table, check=False, device="webgpu", variant=made.variant, memory_budget=budget) as sums:
-            sums.compute(vectors[0])
-            spent = []
-            for scalars, right in zip(vectors, expected, strict=True):
-                start = time.monotonic_ns()
-                answer = sums.compute(scalars)
-                spent.append(time.monotonic_ns() - start)
-                require_right(answer, right, f"{made.variant} within {budget} bytes")
-        taken[number] = min(spent)
-    return taken
+def _worth_timing(steps: list[BudgetStep], variant: Variant) -> list[BudgetStep]:
+    """A few of them, first and last among them, get the variant that runs like that."""
+    last = len(steps) - 1
+    timed = {*range(0, last, max(1, last // (MEASURED_STEPS - 1))), last}
+    return [
+        replace(step, variant=within(variant, step.total_bytes)) if number in timed else step
+        for number, step in enumerate(steps)
+    ]
 
 
 def gpu_kernels(text: str | None) -> Kernels:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Self
 
+from whet.msm.options import MEMORY_BUDGET
 from whet.msm.webgpu.geometry import MAX_WINDOW_BITS
 from whet.protocol import Knob, KnobValue, VariantSpec
 
@@ -21,6 +22,7 @@ _COMMON = (
     Knob("batches", 0, minimum=0, maximum=64, help="batches over the windows; 0 is by memory"),
     Knob("glv", False, help="split scalars with the endomorphism"),
     Knob("multiply", "auto", choices=MULTIPLIES, help="field multiply; wide needs 64-bit integers"),
+    MEMORY_BUDGET,
 )
 _THREADS = Knob("threads", 0, minimum=0, maximum=65536, help="most threads that accumulate; 0 is automatic")
 _TPB = Knob("tpb", 64, minimum=32, maximum=256, help="threads per workgroup")
@@ -40,6 +42,7 @@ class Choice:
     slots: int = 8
     scratch: str = "private"
     g: int = 1
+    memory_budget: int = 0
 
     @classmethod
     def of(cls, name: str, knobs: Mapping[str, KnobValue]) -> Self:
@@ -51,7 +54,7 @@ class Choice:
 
     def kernels(self) -> Self:
         """Only what the sources depend on, so that the other knobs do not make new pipelines."""
-        return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0)
+        return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0, memory_budget=0)
 
     @property
     def planned(self) -> bool:

@@ -29,6 +29,8 @@ class Request:
     def __post_init__(self) -> None:
         if not 1 <= self.n <= MAX_POINTS:
             raise BadInput(f"a program for {self.n} points", cure=f"give 1 to {MAX_POINTS:,}")
+        if self.memory_budget is None and self.choice.memory_budget:
+            object.__setattr__(self, "memory_budget", self.choice.memory_budget)
         if self.vectors < 1 or self.offset < 0 or self.offset + self.n > self.resident:
             raise BadInput(
                 f"{self.vectors} vectors for points {self.offset} to {self.offset + self.n} of {self.resident}",
