@@ -12,7 +12,8 @@ from test_graph_face_runtime import check_chrome_trace
 
 from whet.cli.app import invoke
 from whet.errors import BadInput, OracleMismatch
-from whet.graph import bench, workloads
+from whet.graph import bench, overhead, workloads
+from whet.graph.batch import Batch
 
 ROOT = Path(__file__).parents[2]
 EXPECTED = {
@@ -91,18 +92,27 @@ def test_graph_trace_writes_what_perfetto_opens(tmp_path, capsys):
     assert dot.read_text().count(" -> ") == 17
 
 
-@pytest.mark.parametrize("broken", ["submit", "replay"])
-def test_graph_bench_has_no_time_of_a_contender_that_is_wrong(broken, monkeypatch, capsys):
-    """A runtime that loses the work, or a replay that leaves it out: refused before and after the timing."""
-    target, name = (bench.Batch, "submit") if broken == "submit" else (bench.Graph, "replay")
-    monkeypatch.setattr(target, name, lambda self, *_, **__: None)
-    with pytest.raises(OracleMismatch, match="wrong numbers on chain") as caught:
-        invoke(["graph", "bench", "--workload", "chain", "--rounds", "1"])
+LOSES = """
+from whet.graph.{module} import {owner}
+
+{owner}.{method} = lambda self, *_, **__: None
+"""
+
+
+@pytest.mark.parametrize("broken", [("batch", "Batch", "submit"), ("built", "Graph", "replay")])
+def test_graph_bench_has_no_time_of_a_contender_that_is_wrong(broken, monkeypatch, capsys, tmp_path):
+    """A runtime that loses the work, or a replay that leaves it out, in the bench where it runs."""
+    source = Path(overhead.__file__).read_text()
+    path = tmp_path / "overhead.py"
+    path.write_text(source + LOSES.format(**dict(zip(("module", "owner", "method"), broken, strict=True))))
+    monkeypatch.setattr(overhead, "__file__", str(path))
+    with pytest.raises(OracleMismatch, match=r"refused at .*chain: not written") as caught:
+        invoke(["graph", "bench", "--workload", "chain", "--rounds", "1", "--no-peers"])
     assert caught.value.exit_code == 3 and capsys.readouterr().out == ""
 
 
 def test_graph_trace_has_no_time_of_a_runtime_that_is_wrong(monkeypatch, capsys, tmp_path):
-    monkeypatch.setattr(bench.Batch, "submit", lambda self, *_, **__: None)
+    monkeypatch.setattr(Batch, "submit", lambda self, *_, **__: None)
     with pytest.raises(OracleMismatch, match="wrong numbers on chain"):
         invoke(["graph", "trace", "chain", "--out", str(tmp_path / "trace.json")])
     assert capsys.readouterr().out == "" and not (tmp_path / "trace.json").exists()

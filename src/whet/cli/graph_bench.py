@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+import secrets
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from whet.cli.console import console, print_json, progress
 from whet.errors import BadInput
-from whet.graph import bench, hardware_workers, workloads
+from whet.evidence.green_turns import green_turns
+from whet.evidence.registry import load
+from whet.evidence.rig import Plan
+from whet.graph import bench, hardware_workers, overhead, workloads
+from whet.graph.overhead import case_of
+from whet.protocol import Case, parse_variant
 
 if TYPE_CHECKING:
     from whet.graph.bench import Figure
@@ -27,17 +34,16 @@ def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, 
     steps = len(chosen) * (len(counts) + bool(found)) + (len(bench.GROWTH) if growth else 0) + 1
     with progress("graph bench", steps) as advance:
         for name in chosen:
-            work = workloads.make(name)
             for workers in counts:
-                figures += bench.ours(work, workers, rounds)
+                figures += bench.ours(case_of(name), workers, rounds, checked_turns)
                 advance(1, f"{name}, {workers} workers")
             if found:
-                figures += bench.peers(work, counts[-1], max(1, rounds // 3), PEER_FOLDER)
+                figures += bench.peers(workloads.make(name), counts[-1], max(1, rounds // 3), PEER_FOLDER)
                 advance(1, f"{name}, peers")
         if growth:
-            grown = bench.growth(max(1, rounds // 2), lambda text: advance(1, text))
-        scaling = bench.scaling() if len(counts) > 1 else {}
-        built_ms = bench.build_ms()
+            grown = bench.growth(max(1, rounds // 2), checked_turns, lambda text: advance(1, text))
+        scaling = bench.scaling(checked_turns) if len(counts) > 1 else {}
+        built_ms = bench.build_ms(checked_turns)
         advance(1, "scaling")
     gains = {
         f"{edges}, {workers} workers{', processor time' if cpu else ''}": bench.policy_gain(
@@ -69,6 +75,17 @@ def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, 
     out.print(f"building pa:Case1 from arrays in Python: {built_ms} ms")
     if peers and not found:
         out.print("no peers installed: `make bench-peers` builds those that can be had")
+
+
+def checked_turns(variants: Sequence[str], case: Case, repeats: int) -> dict[str, list[Mapping[str, int]]]:
+    """Behind the gate, each variant in a bench of its own."""
+    loaded = load(f"{overhead.__file__}:{overhead.OverheadEngine.__name__}")
+    chosen = tuple(parse_variant(loaded.engine, text) for text in variants)
+    plan = Plan(loaded.engine, loaded.ref, chosen, loaded.engine.devices[0], secrets.randbits(32))
+    turns = green_turns(plan, case, repeats, timing=True)
+    return {
+        text: [turn.regions_ns for turn in turns[str(variant)]] for text, variant in zip(variants, chosen, strict=True)
+    }
 
 
 def _tables(figures: list[Figure], grown: list[Figure]) -> None:

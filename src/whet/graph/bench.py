@@ -1,12 +1,8 @@
 """ns per task: policies, replay and peers on the same graphs, interleaved in one run.
 
 Every figure is the best and the median of several rounds, and the least processor time of all threads together; in a
-round every contender runs once, so that a busy moment of the machine falls on all of them. A task is counted from
-nothing to done: submission, resolution, dispatch, body, completion.
-
-The bodies that are timed do nothing, so nothing of them can be checked. Before and after, every contender runs the same
-graph with bodies that mix the numbers of their predecessors: one task lost, run twice or run too early, and there is
-no figure.
+round every contender runs once, so that a busy moment of the machine falls on all of them. How ours run, and why a
+wrong one has no figure, is in `overhead`.
 """
 
 from __future__ import annotations
@@ -15,9 +11,7 @@ import json
 import os
 import subprocess
 import tempfile
-import time
-from collections.abc import Callable, Iterable
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from statistics import geometric_mean, median
 from typing import NamedTuple
@@ -25,14 +19,11 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from whet.graph import workloads
-from whet.graph.batch import Batch, Dependencies
-from whet.graph.bodies import kernel
-from whet.graph.built import Graph, hardware_workers
-from whet.graph.choice import TRIES
-from whet.graph.runtime import POLICIES, Runtime
-from whet.graph.verification import Verifier
+from whet.graph.built import hardware_workers
+from whet.graph.overhead import PROCESSOR, WALL, case_of, workload_of
+from whet.graph.runtime import POLICIES
 from whet.graph.workloads import Workload
+from whet.protocol import Case
 
 # The programs that `make bench-peers` builds, and how many tasks they may be given before they take too long.
 PEERS = {
@@ -77,6 +68,8 @@ class Figure(msgspec.Struct, frozen=True, kw_only=True):
 
 
 Note = Callable[[str], None]
+# Variants of the overhead engine, a case and how many turns: what each turn of each variant took, all answers checked.
+Turns = Callable[[Sequence[str], Case, int], Mapping[str, Sequence[Mapping[str, int]]]]
 
 
 def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list[Time]) -> Figure:
@@ -96,70 +89,38 @@ def _figure(work: Workload, key: tuple[str, str, str], workers: int, times: list
     )
 
 
-def _submit_and_wait(batch: Batch, runtime: Runtime) -> None:
-    batch.submit(runtime)
-    runtime.wait()
+class Run(NamedTuple):
+    """A contender as the tables name it, and the variant that it is."""
+
+    contender: str
+    what: str
+    dependencies: str
+    variant: str
 
 
-def window_for(work: Workload) -> int:
-    """4,096 tasks, which a core's own cache holds, or more where twice the largest outermost scope needs it."""
-    if len(work.scope_open) == 0:
-        return 1 << 12
-    outside = np.cumsum(work.scope_open - work.scope_close) == work.scope_open
-    begins = np.flatnonzero(outside & (work.scope_open > 0))
-    largest = int(np.diff(np.append(begins, work.tasks)).max(initial=1))
-    return 1 << max(12, (2 * largest - 1).bit_length())
-
-
-def ours(work: Workload, workers: int, rounds: int) -> list[Figure]:
+def contenders(work: Workload, workers: int) -> list[Run]:
     """Three policies with inferred and with given edges, and the replay of the built graph."""
-    runtimes = {p: Runtime(policy=p, workers=workers, window=window_for(work)) for p in POLICIES}
-    batches: dict[Dependencies, Batch] = {
-        "inferred": Batch(work, dependencies="inferred"),
-        "given": Batch(work, dependencies="given"),
-    }
-    if work.manual:
-        del batches["inferred"]
-    built = Graph.from_workload(work)
-    chosen = Graph.from_workload(work)
-    for _ in range(2 * TRIES):
-        chosen.replay()
-    verifier = Verifier(work)
+    edges = ("given",) if work.manual else ("inferred", "given")
+    fresh = [Run(p, "fresh", e, f"{p}:workers={workers},edges={e}") for p in POLICIES for e in edges]
+    replays = [
+        Run("replay", "replay", "built", f"replay:workers={workers}"),
+        Run("replay, edges counted", "replay", "built", f"replay:workers={workers},coarsen=false"),
+        Run("build and replay", "fresh", "built", f"build-and-replay:workers={workers}"),
+    ]
+    if workers == hardware_workers() > 1:
+        replays.append(Run("replay, workers chosen", "replay", "built", "replay:workers=0"))
+    return [*fresh, *replays]
 
-    def verify() -> None:
-        for policy, runtime in runtimes.items():
-            for dependencies in batches:
-                verifier.runtime(runtime, dependencies, f"{policy} with {dependencies} edges")
-        verifier.replay(workers, "replay")
-        verifier.replay(workers, "replay, edges counted", coarsen=False)
-        if workers == hardware_workers() > 1:
-            verifier.replay(None, "replay, workers chosen")
 
-    times: dict[tuple[str, str, str], list[Time]] = {}
+def ours(case: Case, workers: int, rounds: int, turns: Turns) -> list[Figure]:
+    work = workload_of(case)
+    runs = contenders(work, workers)
+    taken = turns([run.variant for run in runs], case, rounds)
+    return [_figure(work, run[:3], workers, _per_task(taken[run.variant], work.tasks)) for run in runs]
 
-    def timed(key: tuple[str, str, str], run: Callable[[], object]) -> None:
-        cpu, began = time.process_time_ns(), time.perf_counter_ns()
-        run()
-        wall = (time.perf_counter_ns() - began) / work.tasks
-        times.setdefault(key, []).append(Time(wall, (time.process_time_ns() - cpu) / work.tasks))
 
-    try:
-        verify()
-        for _ in range(rounds + 1):
-            for policy, runtime in runtimes.items():
-                for dependencies, batch in batches.items():
-                    timed((policy, "fresh", dependencies), partial(_submit_and_wait, batch, runtime))
-            timed(("replay", "replay", "built"), lambda: built.replay(workers=workers))
-            if workers == hardware_workers() > 1:
-                timed(("replay, workers chosen", "replay", "built"), chosen.replay)
-            timed(("replay, edges counted", "replay", "built"), lambda: built.replay(workers=workers, coarsen=False))
-            timed(("build and replay", "fresh", "built"), lambda: Graph.from_workload(work).replay(workers=workers))
-        verify()
-    finally:
-        for runtime in runtimes.values():
-            runtime.close(10.0)
-    # The first round warms up caches and threads.
-    return [_figure(work, key, workers, values[1:]) for key, values in times.items()]
+def _per_task(turns: Sequence[Mapping[str, int]], tasks: int) -> list[Time]:
+    return [Time(turn[WALL] / tasks, turn[PROCESSOR] / tasks) for turn in turns]
 
 
 def write_edges(work: Workload, path: Path) -> None:
@@ -208,54 +169,27 @@ def peers(work: Workload, workers: int, rounds: int, folder: Path) -> list[Figur
     return [_figure(work, key, workers, values) for key, values in times.items()]
 
 
-def growth(rounds: int, note: Note) -> list[Figure]:
+def growth(rounds: int, turns: Turns, note: Note) -> list[Figure]:
     """One family from a thousand to half a million tasks: the cost per task should not grow."""
     figures = []
     for tasks in GROWTH:
-        work = workloads.of_size("pa", tasks)
-        note(f"growth: {work.tasks:,} tasks")
-        figures += ours(work, min(2, hardware_workers()), rounds)
+        note(f"growth: {tasks:,} tasks")
+        figures += ours(case_of("pa", tasks), min(2, hardware_workers()), rounds, turns)
     return figures
 
 
-def scaling(body_ns: int = 1000, tasks: int = 20_000) -> dict[str, float]:
+def scaling(turns: Turns, body_ns: int = 1000, tasks: int = 20_000) -> dict[str, float]:
     """Wall time of bodies that each take `body_ns`, one worker against two: speed-up per way of running."""
-    work = workloads.of_size("pa", tasks)
-    duration = np.array([body_ns], np.uint64)
-    bodies = [kernel("spin").with_user(duration)] * len(work.kinds)
-    built = Graph.from_workload(work, bodies)
-    batch = Batch(work, bodies)
-    took: dict[tuple[str, int], list[float]] = {}
-    runtimes = {w: Runtime(workers=w, window=window_for(work)) for w in (1, 2)}
-    verifier = Verifier(work)
-    try:
-        for workers, runtime in runtimes.items():
-            verifier.replay(workers, "replay")
-            verifier.runtime(runtime, "inferred", "hybrid")
-        for _ in range(3):
-            for workers, runtime in runtimes.items():
-                began = time.perf_counter()
-                built.replay(workers=workers)
-                middle = time.perf_counter()
-                _submit_and_wait(batch, runtime)
-                took.setdefault(("replay", workers), []).append(middle - began)
-                took.setdefault(("hybrid", workers), []).append(time.perf_counter() - middle)
-    finally:
-        for runtime in runtimes.values():
-            runtime.close(10.0)
-    return {how: round(min(took[how, 1]) / min(took[how, 2]), 3) for how in ("replay", "hybrid")}
+    ways = ("replay", "hybrid")
+    variants = {(how, workers): f"{how}:workers={workers}" for how in ways for workers in (1, 2)}
+    taken = turns(list(variants.values()), case_of("pa", tasks, body_ns), 3)
+    best = {key: min(turn[WALL] for turn in taken[variant]) for key, variant in variants.items()}
+    return {how: round(best[how, 1] / best[how, 2], 3) for how in ways}
 
 
-def build_ms(name: str = "pa:Case1") -> float:
+def build_ms(turns: Turns, name: str = "pa:Case1") -> float:
     """From numpy arrays to a built graph, in Python."""
-    work = workloads.make(name)
-    Verifier(work).replay(1, "a built graph")
-    times = []
-    for _ in range(5):
-        began = time.perf_counter_ns()
-        Graph.from_workload(work)
-        times.append((time.perf_counter_ns() - began) / 1e6)
-    return round(min(times), 2)
+    return round(min(turn[WALL] for turn in turns(["build"], case_of(name), 5)["build"]) / 1e6, 2)
 
 
 def policy_gain(figures: Iterable[Figure], dependencies: str, workers: int, *, cpu: bool = False) -> float | None:
