@@ -11,18 +11,12 @@ import argparse
 import json
 import subprocess
 import sys
-import tempfile
 import time
 from collections import Counter
 from pathlib import Path
 
-from whet.evidence.budgets import BUDGETS
 from whet.evidence.compare import compare
-from whet.evidence.experiment import Experiment
-from whet.evidence.registry import load
-from whet.evidence.rig import Plan
-from whet.evidence.seeds import fresh
-from whet.protocol import Case, parse_variant
+from whet.evidence.comparison import ab
 
 HERE = Path(__file__).parent
 TWINS = HERE / "twins.py"
@@ -36,28 +30,14 @@ KERNELS = {
 SPIN = "while True: pass"
 
 
-def trial(ref, names, n, budget, folder):
-    loaded = load(ref)
-    plan = Plan(loaded.engine, loaded.ref, tuple(parse_variant(loaded.engine, name) for name in names), "cpu", fresh())
-    return Experiment(
-        plan=plan,
-        case=Case(sizes={"n": n}),
-        budget=BUDGETS[budget],
-        baseline=str(plan.variants[0]),
-        command="soak",
-        engine_sha256=loaded.sha256,
-        evidence_folder=Path(folder),
-    ).run()
-
-
-def self_comparisons(kernels, trials, state, folder):
+def self_comparisons(kernels, trials, state):
     """Trials of each kernel in turn, so that the machine's weather falls on all of them."""
     before = {}
     for number in range(trials):
         for name in kernels:
             ref, names, n = KERNELS[name]
             started = time.monotonic()
-            run = trial(ref, names, n, "quick", folder)
+            run = ab(ref, *names, sizes={"n": n}, budget="quick")
             said = run.verdicts[0].outcome.value
             state.setdefault(name, Counter())[said] += 1
             state[name]["seconds"] = round(state[name]["seconds"] + time.monotonic() - started, 1)
@@ -70,10 +50,10 @@ def self_comparisons(kernels, trials, state, folder):
             print(f"{number + 1:4} {name}: {said} {run.verdicts[0].ratio or 0:.3f}", flush=True)
 
 
-def power(trials, state, folder, slower):
+def power(trials, state, slower):
     ref, names, n = KERNELS["100 us"]
     for number in range(trials):
-        run = trial(ref, (names[0], f"{names[1]}:slower={slower}"), n, "default", folder)
+        run = ab(ref, names[0], f"{names[1]}:slower={slower}", sizes={"n": n})
         said = run.verdicts[0].outcome.value
         state.setdefault(f"slowed to {slower / 10:g} %", Counter())[said] += 1
         print(
@@ -108,9 +88,8 @@ def main():
     state = {name: Counter(counts) for name, counts in figures.get(weather, {}).items()}
     spinners = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2 * given.busy)]
     try:
-        with tempfile.TemporaryDirectory() as folder:
-            self_comparisons(given.kernels, given.trials, state, folder)
-            power(given.power, state, folder, given.slower)
+        self_comparisons(given.kernels, given.trials, state)
+        power(given.power, state, given.slower)
     except KeyboardInterrupt:
         print("ended; what was done is kept")
     finally:

@@ -16,7 +16,7 @@ import pytest
 
 from scripted_runs import scripted_run
 from whet.cli.budget import BudgetChoice
-from whet.cli.subject import run_and_store
+from whet.cli.plan_options import run_and_store
 from whet.errors import DeviceError, ExitCode, StoreError
 from whet.evidence.budgets import BUDGETS, custom
 from whet.evidence.experiment import Experiment

@@ -9,22 +9,20 @@ import click
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice, budget_options
-from whet.cli.candidate import read_variant
-from whet.cli.subject import (
+from whet.cli.plan_options import (
     EngineName,
     VariantName,
-    make_plan,
+    plan_options,
     run_and_store,
     shown_progress,
-    subject_options,
 )
-from whet.errors import BadInput, ExitCode
+from whet.errors import ExitCode
 
 
 @click.command("ab", short_help="gate, interleaved trial, verdict")
 @click.argument("engine", type=EngineName())
 @click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
-@subject_options
+@plan_options
 @budget_options
 @click.option(
     "--baseline", metavar="VARIANT", help="What the others are compared with; the first variant unless given."
@@ -70,17 +68,13 @@ def compare(
     from whet.cli.run_view import exit_code, show_run
     from whet.cli.settings import open_store
     from whet.evidence import cases
+    from whet.evidence.comparison import baseline_of, make_plan
     from whet.evidence.registry import load
 
     loaded = load(engine)
     plan = make_plan(loaded, variants or runnable(loaded.engine, planned["device"]), **planned)
-    if len(plan.variants) < 2:
-        offer = ", ".join(spec.name for spec in loaded.engine.variants())
-        raise BadInput("ab compares two variants or more", cure=f"name another; variants: {offer}")
+    base = baseline_of(loaded, plan, baseline)
     case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
-    base = str(read_variant(loaded.engine, baseline)) if baseline else str(plan.variants[0])
-    if base not in map(str, plan.variants):
-        raise BadInput(f"baseline {base} is not among the variants", cure="name it as a variant too")
     require_writable(report)
     with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
         run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=show)

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import EngineName, VariantName, command_line, make_plan, shown_progress, subject_options
+from whet.cli.plan_options import EngineName, VariantName, command_line, plan_options, shown_progress
 from whet.errors import BadInput, ExitCode, Unsupported
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 @click.command("check", short_help="the gate alone")
 @click.argument("engine", type=EngineName())
 @click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
-@subject_options
+@plan_options
 @click.option(
     "--cases",
     "most_cases",
@@ -73,6 +73,7 @@ def check(
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.evidence import cases
+    from whet.evidence.comparison import make_plan
     from whet.evidence.examination import examine_all
     from whet.evidence.experiment import default_evidence_folder
     from whet.evidence.hard_cases import examine_hard

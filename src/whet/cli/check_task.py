@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from whet.cli.subject import shown_progress
+from whet.cli.plan_options import shown_progress
 from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from whet.cli import options
-from whet.cli.chosen import RunName
+from whet.cli.run_names import RunName
 from whet.errors import ExitCode
 
 if TYPE_CHECKING:
@@ -36,8 +36,8 @@ def command(
 
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that `whet report` wrote.
     """
-    from whet.cli.chosen import find_history, find_run
     from whet.cli.console import print_json
+    from whet.cli.run_names import find_history, find_run
     from whet.evidence.compare import compare
 
     first, second = (find_run(which, store_path) for which in (before, after))

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from whet.cli import options
-from whet.cli.chosen import RunName
+from whet.cli.run_names import RunName
 
 
 @click.command("decide")

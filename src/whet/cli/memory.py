@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import EngineName
+from whet.cli.plan_options import EngineName
 
 if TYPE_CHECKING:
     from whet.protocol import BudgetFrontier

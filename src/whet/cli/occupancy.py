@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from whet.cli import options
-from whet.cli.subject import EngineName
+from whet.cli.plan_options import EngineName
 from whet.errors import BadInput
 
 if TYPE_CHECKING:

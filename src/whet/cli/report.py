@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import click
 
 from whet.cli import options
-from whet.cli.chosen import RunName
+from whet.cli.run_names import RunName
 from whet.errors import BadInput
 
 if TYPE_CHECKING:
@@ -43,7 +43,7 @@ def command(
 
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that this command wrote.
     """
-    from whet.cli.chosen import find_export
+    from whet.cli.run_names import find_export
 
     chosen = kind or (SUFFIXES.get(Path(output).suffix.lower(), "") if output not in (None, "-") else "html")
     if not chosen:

@@ -11,14 +11,12 @@ import click
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice, budget_options
-from whet.cli.candidate import read_variant
-from whet.cli.subject import (
+from whet.cli.plan_options import (
     EngineName,
     VariantName,
-    make_plan,
+    plan_options,
     run_and_store,
     shown_progress,
-    subject_options,
 )
 from whet.errors import BadInput, ExitCode
 
@@ -39,7 +37,7 @@ MAX_POINTS = 200
     metavar="AXIS=VALUE,VALUE...",
     help="Sizes or values of a knob to go through; repeatable.",
 )
-@subject_options
+@plan_options
 @budget_options
 @options.store_path
 @options.as_json
@@ -75,6 +73,7 @@ def sweep(
     from whet.cli.growth_view import show_growth
     from whet.cli.settings import open_store
     from whet.evidence import cases
+    from whet.evidence.comparison import make_plan
     from whet.evidence.registry import load
 
     loaded = load(engine)
@@ -105,6 +104,7 @@ def sweep(
 def split_axes(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:
     """Axes of the case, and those that are knobs of a variant that takes part."""
     from whet.evidence import cases
+    from whet.evidence.asked_variants import read_variant
 
     known = set(engine.cases()[0].sizes)
     offered = _knobs(engine)

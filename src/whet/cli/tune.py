@@ -8,7 +8,7 @@ import click
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice
-from whet.cli.subject import EngineName, make_plan, run_and_store, shown_progress
+from whet.cli.plan_options import EngineName, run_and_store, shown_progress
 from whet.errors import Cancelled, Unsupported, WhetError
 
 if TYPE_CHECKING:
@@ -41,6 +41,7 @@ def tune(*, engine: str, n: str, most: int | None, seed: int | None, store_path:
     from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.adapter import identify
+    from whet.evidence.comparison import make_plan
     from whet.evidence.registry import load
     from whet.evidence.tune import conclude
     from whet.gpu.tuned import remember

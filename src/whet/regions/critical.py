@@ -42,7 +42,7 @@ class Wait:
 
 
 @dataclass(frozen=True)
-class Path:
+class CriticalPath:
     """From the start of the launch to its end, latest leg first."""
 
     legs: tuple[Leg, ...]
@@ -125,7 +125,7 @@ class Barriers:
         )
 
 
-def critical_path(account: Account) -> Path:
+def critical_path(account: Account) -> CriticalPath:
     """Walks back from the last exit of the launch, from each wait to its last arriver."""
     if not account.rows:
         raise Unsupported("nothing was recorded", cure="capture a launch that ran")
@@ -154,7 +154,7 @@ def critical_path(account: Account) -> Path:
         worker, time = (wait.cause if held else worker), arrival
 
 
-def _path(account: Account, legs: list[Leg], start: int) -> Path:
+def _path(account: Account, legs: list[Leg], start: int) -> CriticalPath:
     ticks: dict[int, float] = defaultdict(float)
     for leg in legs:
         if leg.wait is not None:
@@ -167,7 +167,7 @@ def _path(account: Account, legs: list[Leg], start: int) -> Path:
     late = legs[-1].start - start
     if late > 0:
         legs.append(Leg(legs[-1].worker, start, legs[-1].start))
-    return Path(tuple(legs), dict(ticks), length - sum(ticks.values()))
+    return CriticalPath(tuple(legs), dict(ticks), length - sum(ticks.values()))
 
 
 @dataclass(frozen=True)

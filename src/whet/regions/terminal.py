@@ -10,7 +10,7 @@ from rich.text import Text
 
 from whet.errors import WhetError
 from whet.regions.accounting import Account
-from whet.regions.critical import Path, critical_path
+from whet.regions.critical import CriticalPath, critical_path
 from whet.regions.findings import findings
 from whet.regions.reducer import Row, Table
 from whet.regions.ticks import tick_time
@@ -35,7 +35,7 @@ def bar(share: float, role: str) -> Text:
 def render(table: Table, counted: Account) -> RenderableType:
     """Shares of worker time add up to 100 %, the unexplained part included; shares of the path add up to the span."""
     try:
-        path: Path | None = critical_path(counted)
+        path: CriticalPath | None = critical_path(counted)
     except WhetError:
         path = None
     grid = Grid(box=None, pad_edge=False, header_style="bold")

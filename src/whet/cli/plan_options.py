@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import shlex
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -14,8 +13,7 @@ from click.shell_completion import CompletionItem
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice
-from whet.cli.candidate import distinct, read_variant
-from whet.errors import BadInput, WhetError
+from whet.errors import WhetError
 
 if TYPE_CHECKING:
     from whet.evidence.record import Run
@@ -76,45 +74,11 @@ _OPTIONS = (
 )
 
 
-def subject_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options above, in this order, under a command's own."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
-
-
-def make_plan(
-    loaded: Loaded,
-    variants: Sequence[str],
-    *,
-    device: str | None,
-    seed: int | None,
-    clock: str,
-    call_limit_s: float,
-) -> Plan:
-    """Reads variants and device against what the engine offers."""
-    from whet.evidence import seeds, system
-    from whet.evidence.rig import Plan
-    from whet.protocol import Clock
-
-    engine = loaded.engine
-    chosen = [read_variant(engine, text) for text in variants]
-    distinct(chosen)
-    where = device if device is not None else engine.devices[0]
-    if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
-        raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
-    for variant in chosen:
-        if device == "cpu" and not variant.file and engine.device_of(variant, device) != device:
-            raise BadInput(f"variant {variant} does not run on the CPU", cure="leave --device out, or name its device")
-    which: Clock = "device" if clock == "device" else "wall"
-    if which == "device" and any(variant.file for variant in chosen):
-        raise BadInput(
-            "a device clock is the variant's own word, and a candidate is a stranger", cure="use --clock wall"
-        )
-    drawn = seeds.fresh() if seed is None else seed
-    # Every process of this user can read a command line.
-    system.host().hide_arguments(frozenset([str(drawn)]))
-    return Plan(engine, loaded.ref, tuple(chosen), where, drawn, which, call_limit_s)
 
 
 def command_line(plan: Plan) -> str:
@@ -136,25 +100,21 @@ def run_and_store(
     show: Callable[[float, str], None],
 ) -> Run:
     """One experiment as the command line asks for it. When this returns, the run is on the disk."""
-    from whet.evidence.examined import was_examined
-    from whet.evidence.experiment import Experiment
-    from whet.evidence.store_rescue import add_or_keep
+    from whet.evidence.comparison import run_comparison
 
-    run = Experiment(
-        plan=replace(plan, regime=budget.regime),
-        case=case,
-        budget=budget.budget(),
+    return run_comparison(
+        loaded,
+        plan,
+        case,
         baseline=baseline,
-        command=command_line(plan),
-        engine_sha256=loaded.sha256,
-        evidence_folder=store.path.parent / "evidence",
+        budget=budget.budget(),
         effect=budget.effect,
         judge=budget.judge,
-        task_examined=was_examined(store.path.parent, loaded),
+        regime=budget.regime,
+        command=command_line(plan),
+        store=store,
         on_progress=show,
-    ).run()
-    add_or_keep(store, run)
-    return run
+    )
 
 
 @contextmanager

@@ -10,12 +10,13 @@ from types import SimpleNamespace
 import pytest
 
 from scripted_runs import scripted_run
-from whet.cli import ab, subject, sweep
+from whet.cli import ab, plan_options, sweep
 from whet.cli.app import invoke
 from whet.cli.budget import BudgetChoice
-from whet.cli.candidate import read_variant
 from whet.errors import BadInput, StoreError
-from whet.evidence import experiment, store_rescue, trial
+from whet.evidence import comparison, store_rescue, trial
+from whet.evidence.asked_variants import read_variant
+from whet.evidence.comparison import make_plan
 from whet.evidence.registry import load
 from whet.evidence.store import Store
 from whet.protocol import Variant
@@ -122,14 +123,14 @@ def test_two_candidates_of_one_name_are_told_apart_or_refused(tmp_path):
         (tmp_path / folder / "candidate.py").write_text("")
     one, other = (f"{tmp_path}/{folder}/candidate.py:fast" for folder in ("a", "b"))
     with pytest.raises(BadInput, match="two candidates"):
-        subject.make_plan(load(HORNER), ["powers", one, other], **PLANNED)
+        make_plan(load(HORNER), ["powers", one, other], **PLANNED)
     with pytest.raises(BadInput, match="twice"):
-        subject.make_plan(load(HORNER), ["powers", one, one], **PLANNED)
+        make_plan(load(HORNER), ["powers", one, one], **PLANNED)
 
 
 def test_a_run_that_cannot_be_stored_is_kept_elsewhere(tmp_path, monkeypatch):
     loaded, run = load(HORNER), scripted_run(1)
-    plan = subject.make_plan(loaded, ["powers", "horner"], **PLANNED)
+    plan = make_plan(loaded, ["powers", "horner"], **PLANNED)
 
     class Done:
         def __init__(self, **asked):
@@ -138,14 +139,14 @@ def test_a_run_that_cannot_be_stored_is_kept_elsewhere(tmp_path, monkeypatch):
         def run(self):
             return run
 
-    monkeypatch.setattr(experiment, "Experiment", Done)
+    monkeypatch.setattr(comparison, "Experiment", Done)
     monkeypatch.setattr(store_rescue, "user_state_path", lambda *_, **__: tmp_path / "state")
     chosen = {"budget": BudgetChoice("quick"), "baseline": "powers", "show": lambda share, note: None}
     with Store.open(tmp_path / "runs.sqlite") as store:
-        kept = subject.run_and_store(store, loaded, plan, run.case, **chosen)
+        kept = plan_options.run_and_store(store, loaded, plan, run.case, **chosen)
         assert kept == store.get("last") and kept.samples == run.samples
     with Store.open(tmp_path / "full.sqlite") as store:
         store._db.execute("PRAGMA max_page_count = 1")
         with pytest.raises(StoreError, match="full") as caught:
-            subject.run_and_store(store, loaded, plan, run.case, **chosen)
+            plan_options.run_and_store(store, loaded, plan, run.case, **chosen)
     assert Path(caught.value.evidence).is_relative_to(tmp_path / "state")

@@ -1,0 +1,135 @@
+"""A comparison in one call: `ab("task.py", "base", "candidate.py:fast")` gives the run that `whet ab` would show."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from whet.errors import BadInput
+from whet.evidence import seeds, system
+from whet.evidence.asked_variants import distinct, read_variant
+from whet.evidence.budgets import BUDGETS, Budget
+from whet.evidence.cases import choose
+from whet.evidence.examined import was_examined
+from whet.evidence.experiment import Experiment, Progress, default_evidence_folder
+from whet.evidence.record import Run
+from whet.evidence.registry import Loaded, load
+from whet.evidence.rig import Plan
+from whet.evidence.statistics import EFFECT, Judge
+from whet.evidence.store import Store
+from whet.evidence.store_rescue import add_or_keep
+from whet.protocol import Case, Clock
+
+CALL_LIMIT_S = 60.0
+
+
+def ab(
+    task: str,
+    *variants: str,
+    sizes: Mapping[str, int] | None = None,
+    profile: str | None = None,
+    baseline: str | None = None,
+    budget: str | Budget = "default",
+    effect: float = EFFECT,
+    judge: Judge = "median",
+    regime: str = "warm",
+    device: str | None = None,
+    clock: Clock = "wall",
+    seed: int | None = None,
+    call_limit_s: float = CALL_LIMIT_S,
+    store: Store | None = None,
+    on_progress: Progress = lambda share, note: None,
+) -> Run:
+    """Gate, interleaved trial, verdict: what `whet ab` does, with the words it takes.
+
+    `budget` is quick, default, rigorous or one of your own (`budgets.custom`). The run is kept where a store is given.
+    """
+    loaded = load(task)
+    if isinstance(budget, str) and budget not in BUDGETS:
+        raise BadInput(f"there is no budget {budget!r}", cure=f"budgets: {', '.join(BUDGETS)}")
+    plan = make_plan(loaded, variants, device=device, seed=seed, clock=clock, call_limit_s=call_limit_s)
+    case = choose(loaded.engine, sizes or {}, profile)
+    given = [f"--size={axis}={size}" for axis, size in (sizes or {}).items()]
+    given += [f"--profile={profile}"] if profile else []
+    return run_comparison(
+        loaded,
+        plan,
+        case,
+        baseline=baseline_of(loaded, plan, baseline),
+        budget=BUDGETS[budget] if isinstance(budget, str) else budget,
+        effect=effect,
+        judge=judge,
+        regime=regime,
+        command=shlex.join(["whet", "ab", task, *variants, *given, f"--seed={plan.seed}"]),
+        store=store,
+        on_progress=on_progress,
+    )
+
+
+def make_plan(
+    loaded: Loaded, variants: Sequence[str], *, device: str | None, seed: int | None, clock: Clock, call_limit_s: float
+) -> Plan:
+    """Reads variants and device against what the engine offers."""
+    engine = loaded.engine
+    chosen = [read_variant(engine, text) for text in variants]
+    distinct(chosen)
+    where = device if device is not None else engine.devices[0]
+    if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
+        raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
+    for variant in chosen:
+        if device == "cpu" and not variant.file and engine.device_of(variant, device) != device:
+            raise BadInput(f"variant {variant} does not run on the CPU", cure="leave --device out, or name its device")
+    if clock == "device" and any(variant.file for variant in chosen):
+        raise BadInput(
+            "a device clock is the variant's own word, and a candidate is a stranger", cure="use --clock wall"
+        )
+    drawn = seeds.fresh() if seed is None else seed
+    # Every process of this user can read a command line.
+    system.host().hide_arguments(frozenset([str(drawn)]))
+    return Plan(engine, loaded.ref, tuple(chosen), where, drawn, clock, call_limit_s)
+
+
+def baseline_of(loaded: Loaded, plan: Plan, asked: str | None) -> str:
+    """The name of what the others are compared with: the first variant unless asked for."""
+    if len(plan.variants) < 2:
+        offer = ", ".join(spec.name for spec in loaded.engine.variants())
+        raise BadInput("ab compares two variants or more", cure=f"name another; variants: {offer}")
+    found = str(read_variant(loaded.engine, asked) if asked else plan.variants[0])
+    if found not in map(str, plan.variants):
+        raise BadInput(f"baseline {found} is not among the variants", cure="name it as a variant too")
+    return found
+
+
+def run_comparison(
+    loaded: Loaded,
+    plan: Plan,
+    case: Case,
+    *,
+    baseline: str,
+    budget: Budget,
+    effect: float,
+    judge: Judge,
+    regime: str,
+    command: str,
+    store: Store | None,
+    on_progress: Progress,
+) -> Run:
+    """One experiment. When this returns, a run that has a store is on the disk."""
+    folder = store.path.parent if store else default_evidence_folder().parent
+    run = Experiment(
+        plan=replace(plan, regime=regime),
+        case=case,
+        budget=budget,
+        baseline=baseline,
+        command=command,
+        engine_sha256=loaded.sha256,
+        evidence_folder=folder / "evidence",
+        effect=effect,
+        judge=judge,
+        task_examined=was_examined(folder, loaded),
+        on_progress=on_progress,
+    ).run()
+    if store is not None:
+        add_or_keep(store, run)
+    return run
