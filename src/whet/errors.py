@@ -73,6 +73,10 @@ class DeviceTimeout(DeviceError):
     """A dispatch or a wait took longer than allowed."""
 
 
+class WrongAnswer(DeviceError):
+    """What a device computed fails a check. Nothing of it is returned."""
+
+
 class ShaderError(DeviceError):
     """A kernel does not compile. `line` is the line of the rendered source; `log` is all the compiler said."""
 

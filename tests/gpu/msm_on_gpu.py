@@ -9,10 +9,11 @@ from itertools import pairwise
 
 import numpy as np
 
+from whet.errors import WrongAnswer
 from whet.msm import inputs as make
 from whet.msm.oracle import known_multiples
 from whet.msm.point import R
-from whet.msm.webgpu.finish import finish, upload_points, upload_scalars
+from whet.msm.webgpu.finish import finish, upload_points, upload_scalars, window_sums
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.plan import build
 
@@ -58,7 +59,7 @@ def loaded(device, subject, choice, **given):
 
 
 def run(device, plan, buffers, subject):
-    """The answer in bytes, and the work counters."""
+    """The answer in bytes, none where it is refused, and the work counters."""
     planes = upload_scalars(subject.limbs, geometry=plan.geometry)
     if plan.sliced:
         for one in plan.batches:
@@ -69,7 +70,15 @@ def run(device, plan, buffers, subject):
         device.write(buffers["scalars"], planes)
         device.submit(plan.program.steps)
     result = device.read(buffers["result"])
-    return finish(plan.geometry, result)[0].tobytes(), plan.counters(result)
+    return answered(plan, result), plan.counters(result)
+
+
+def answered(plan, result):
+    """The point of a result in bytes, empty if it is refused for a part that is off the curve."""
+    try:
+        return finish(plan.geometry, window_sums(plan.geometry, result))[0].tobytes()
+    except WrongAnswer:
+        return b""
 
 
 def compute(device, subject, choice=None, **given):

@@ -12,7 +12,7 @@ from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, De
 from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, adapters, choose_adapter, open_device
 from whet.gpu.device import POISON
 from whet.gpu.faults import FAULTS, MOMENTS
-from whet.gpu.trust import LOOP_PROBE, examine
+from whet.gpu.trust import PROBES, examine
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 
@@ -186,7 +186,7 @@ def test_two_hundred_cycles_leave_no_objects(tried):
 
 def test_work_that_takes_too_long_is_given_up_and_cleans_up_after_itself():
     """A real watchdog on real work: the call returns at once, the device frees itself when the driver comes back."""
-    slow = LOOP_PROBE.replace("loop_budget", "slow")
+    slow = PROBES.text("loop_budget").replace("loop_budget", "slow")
     with open_device() as probe:
         spin = Pass("slow", Kernel(slow, "slow"), ("probe",), (1, 1, 1))
         buffer = probe.buffer("probe", 16, data=np.array([0, 3_000, 0, 0], np.uint32))

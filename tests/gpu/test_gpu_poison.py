@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import pytest
-from msm_on_gpu import Subject, loaded, run
+from msm_on_gpu import Subject, answered, loaded, run
 
 from whet.gpu import Clear, open_device
 from whet.gpu.device import POISON
 from whet.msm.oracle import known_multiples
-from whet.msm.webgpu.finish import finish, upload_scalars
+from whet.msm.webgpu.finish import upload_scalars
 from whet.msm.webgpu.knobs import Choice
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
@@ -53,6 +53,6 @@ def test_a_missing_clear_shows_on_poisoned_memory(device, tried):
         device.submit(bare)
         result = device.read(buffers["result"])
         counted = plan.counters(result)
-        wrong = finish(plan.geometry, result)[0].tobytes() != subject.expected
+        wrong = answered(plan, result) != subject.expected
         assert wrong or counted["accumulated"] > 10**9, "counters that start at poison are absurd"
     tried("planted faults")

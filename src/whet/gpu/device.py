@@ -94,6 +94,8 @@ class Device:
         """Copies host data into a buffer before the next submission."""
         if offset_bytes + data.nbytes > buffer.size_bytes:
             raise BadInput(f"{data.nbytes} bytes do not fit {buffer.name} at {offset_bytes}", cure="check the sizes")
+        if self.inject.drops_write(buffer.name):
+            return
         self._guarded(
             "submit",
             f"writing {buffer.name}",
@@ -172,6 +174,7 @@ class Device:
         self.close()
 
     def _execute(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> None:
+        steps = self.inject.bent(steps, {name: buffer.size_bytes for name, buffer in self._buffers.items()})
         for step in steps:
             if isinstance(step, Pass):
                 self.pipeline(step.kernel)

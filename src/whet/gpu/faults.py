@@ -3,11 +3,24 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, WhetError
+import numpy as np
+
+from whet.errors import (
+    BadInput,
+    DeviceError,
+    DeviceLost,
+    DeviceOutOfMemory,
+    DeviceTimeout,
+    ShaderError,
+    WhetError,
+    WrongAnswer,
+)
+from whet.gpu.lies import Liar
+from whet.gpu.program import Step
 
 MOMENTS = ("allocate", "compile", "submit", "wait", "read")
 FAULTS: dict[str, type[WhetError]] = {
@@ -21,6 +34,7 @@ CURES = {
     DeviceLost: "call again: the next call opens a new device; if it happens again, use smaller batches",
     DeviceOutOfMemory: "lower memory_budget, or close other users of the GPU",
     DeviceTimeout: "use smaller batches, or raise the time limit",
+    WrongAnswer: "use another adapter or driver (`whet doctor`), or fallback=True for the CPU's answer",
     ShaderError: "this is a fault of the kernel or its compiler: please report the message with `whet doctor --json`",
 }
 
@@ -52,6 +66,7 @@ class Injector:
 
     def __init__(self) -> None:
         self._plan: dict[str, str] = {}
+        self._liar: Liar | None = None
 
     @contextmanager
     def plan(self, moment: str, fault: str) -> Iterator[None]:
@@ -63,6 +78,23 @@ class Injector:
             yield
         finally:
             self._plan.pop(moment, None)
+
+    @contextmanager
+    def lie(self, kind: str, rng: np.random.Generator) -> Iterator[Liar]:
+        """Within the block the device answers wrongly once, without an error; `told` says how."""
+        self._liar = Liar(kind, rng)
+        try:
+            yield self._liar
+        finally:
+            self._liar = None
+
+    def drops_write(self, name: str) -> bool:
+        """Whether a write is not done, in silence."""
+        return self._liar is not None and self._liar.drops_write(name)
+
+    def bent(self, steps: Sequence[Step], sizes: Mapping[str, int]) -> Sequence[Step]:
+        """The steps that are really done."""
+        return steps if self._liar is None else self._liar.bent(steps, sizes)
 
     def visit(self, moment: str, device: Any) -> None:
         """Raises what is planned for this moment; a planned loss really destroys the device."""

@@ -5,17 +5,12 @@ An entry holds for one adapter with one driver under one version of whet; anythi
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-import warnings
 from pathlib import Path
 
 import msgspec
-import platformdirs
 
 from whet import __version__
-from whet.errors import WhetError
+from whet.gpu.kept_file import entries, replace_entries, tuned_file
 
 ADVICE = "run `whet tune` to measure again"
 
@@ -36,11 +31,6 @@ class Tuned(msgspec.Struct, frozen=True, kw_only=True):
     version: str = __version__
 
 
-def tuned_file() -> Path:
-    """In the user's cache folder; WHET_TUNED names another file."""
-    return Path(os.environ.get("WHET_TUNED") or Path(platformdirs.user_cache_dir("whet")) / "tuned.json")
-
-
 def recall(engine: str, adapter: str | None = None, driver: str | None = None) -> Tuned | None:
     """The newest entry for this engine, and for that adapter and driver if they are given."""
     matching = [
@@ -59,28 +49,9 @@ def remember(tuned: Tuned) -> Path:
     path = tuned_file()
     about = (tuned.engine, tuned.adapter, tuned.driver)
     kept = [one for one in _entries() if (one.engine, one.adapter, one.driver) != about]
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        handle, name = tempfile.mkstemp(prefix=f".{path.name}.", dir=path.parent)
-        try:
-            with os.fdopen(handle, "wb") as stream:
-                stream.write(msgspec.json.format(msgspec.json.encode([*kept, tuned]), indent=2))
-            Path(name).replace(path)
-        except BaseException:
-            with contextlib.suppress(OSError):
-                Path(name).unlink()
-            raise
-    except OSError as error:
-        raise WhetError(f"{path} cannot be written: {error.strerror}", cure="set WHET_TUNED to another file") from error
+    replace_entries(path, [*kept, tuned])
     return path
 
 
 def _entries() -> list[Tuned]:
-    path = tuned_file()
-    try:
-        return msgspec.json.decode(path.read_bytes(), type=list[Tuned])
-    except (FileNotFoundError, NotADirectoryError):
-        return []
-    except (OSError, ValueError, msgspec.MsgspecError, RecursionError) as error:
-        warnings.warn(f"{path} is left out: {error}; {ADVICE}", RuntimeWarning, stacklevel=3)
-        return []
+    return entries(tuned_file(), Tuned, ADVICE)

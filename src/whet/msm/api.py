@@ -9,7 +9,7 @@ import os
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import Literal, Self
+from typing import Any, Literal, Self
 
 from whet._native import msm as native
 from whet.errors import BadInput, Unsupported
@@ -55,6 +55,7 @@ def msm(
     device: str = "auto",
     memory_budget: int | None = None,
     fallback: bool = False,
+    verify: bool = True,
     cancel: Event | None = None,
     progress: Progress | None = None,
 ) -> Point:
@@ -88,6 +89,7 @@ def msm(
         device=device,
         memory_budget=memory_budget,
         fallback=fallback,
+        verify=verify,
     ) as engine:
         return engine.compute(plain, cancel=cancel, progress=progress)
 
@@ -111,7 +113,9 @@ class Engine:
     while it is open. `memory_map()` says what the budget was spent on.
 
     `device` is cpu, webgpu (the best adapter) or webgpu:<part of an adapter's key>; there the budget is the device's.
-    With `fallback` a fault of the device is answered by the CPU, and `fallback_reason` says why.
+    With `fallback` a fault of the device is answered by the CPU, and `fallback_reason` says why. A device has to give a
+    known answer before its first use, and the CPU checks each sum in a fraction of the time of its own: WrongAnswer
+    is raised for one that fails. `verify=False` leaves the check of each sum out.
     """
 
     def __init__(
@@ -127,6 +131,7 @@ class Engine:
         device: str = "auto",
         memory_budget: int | None = None,
         fallback: bool = False,
+        verify: bool = True,
     ) -> None:
         where, adapter = read_device(device)
         threads, memory_budget = read_threads(threads), read_budget(memory_budget)
@@ -137,7 +142,8 @@ class Engine:
         chosen = choose(variant)
         if where == "webgpu" or chosen.name in GPU_SPECS:
             limbs = _checked_points(points, endian, montgomery, check)
-            self._adopt(chosen, _on_gpu(chosen, limbs, adapter, memory_budget, fallback), len(limbs))
+            options = {"adapter": adapter or None, "memory_budget": memory_budget, "verify": verify}
+            self._adopt(chosen, _on_gpu(chosen, limbs, fallback, **options), len(limbs))
             return
         source = _source(points, endian, montgomery)
         if memory_budget is None and source is not None and len(source) > native.max_points:
@@ -216,12 +222,16 @@ class Engine:
         prepared = self._open()
         if isinstance(prepared, WebGpuSums):
             return prepared.memory_map(n)
+        if isinstance(prepared, WithFallback):
+            return prepared.memory_map(self._size if n is None else n, scalar_bits=scalar_bits)
         return self._affine().memory_map(self._size if n is None else n, scalar_bits=scalar_bits)
 
     def ledger(self) -> Mapping[str, int]:
-        """What the engine holds now, by name, in bytes; on a GPU what it holds there."""
+        """What the engine holds now, by name, in bytes; on a GPU what it holds there. With `fallback` it is that of the
+        side that gave the last answer, and so is `memory_map`.
+        """
         prepared = self._open()
-        if isinstance(prepared, WebGpuSums):
+        if isinstance(prepared, WebGpuSums | WithFallback):
             return prepared.ledger()
         return self._affine().native.ledger()
 
@@ -381,14 +391,13 @@ def _source(points: PointsLike, endian: Endian, montgomery: bool) -> RecordSourc
     return points  # type: ignore[return-value]
 
 
-def _on_gpu(
-    variant: Variant, points: Limbs, adapter: str, memory_budget: int | None, fallback: bool
-) -> WebGpuSums | WithFallback:
+def _on_gpu(variant: Variant, points: Limbs, fallback: bool, **options: Any) -> WebGpuSums | WithFallback:
+    """`options` are those of WebGpuSums."""
     if variant.name not in GPU_SPECS:
         raise BadInput(f"variant {variant} runs on the CPU", cure=f"variants for webgpu: {', '.join(GPU_SPECS)}")
     choice = Choice.of(variant.name, variant.knobs)
 
     def on_device() -> WebGpuSums:
-        return WebGpuSums(points, choice, adapter=adapter or None, memory_budget=memory_budget)
+        return WebGpuSums(points, choice, **options)
 
-    return WithFallback(on_device, lambda: prepare(choose("affine"), points)) if fallback else on_device()
+    return WithFallback(on_device, points) if fallback else on_device()

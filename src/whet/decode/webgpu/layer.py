@@ -14,6 +14,7 @@ from whet.decode.shapes import Shape
 from whet.decode.stored import Floats, StoredMatrix
 from whet.decode.webgpu.geometry import BINDING_BYTES, Geometry, copies_of, pieces
 from whet.decode.webgpu.held import HeldCache
+from whet.decode.webgpu.known_exponential import require_good_exponential
 from whet.decode.webgpu.program import Parts, parts, step_program, weight_constants
 from whet.errors import BadInput
 from whet.gpu import Buffer, Device, Pass, Program, Span, open_device
@@ -82,9 +83,11 @@ class WebGpuLayer:
         self._geometry: Geometry | None = None
         self._step: dict[str, Buffer] = {}
         self._held: HeldCache | None = None
+        self._weights: dict[str, Buffer] = {}
         constants = weight_constants(shape, matrices, norms, self._pieces)
         sizes = {name: words.nbytes for name, words in constants.items()}
         try:
+            require_good_exponential(self.device)
             self._weights = self.device.allocate(labelled(Program(sizes, (), constants), self.label))
         except BaseException:
             if self._owns_device:

@@ -25,3 +25,8 @@ def attend_kernel(kv_type: str) -> Kernel:
 @cache
 def norm_kernel(entry: str) -> Kernel:
     return Kernel(WGSL.assemble("norm").source, entry)
+
+
+@cache
+def exponentials_kernel() -> Kernel:
+    return Kernel(WGSL.assemble("exponentials").source, "exponentials")

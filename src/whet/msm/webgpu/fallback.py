@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TypeVar
 
 from whet.errors import DeviceError, Unsupported
-from whet.msm.affine import Event, Progress
+from whet.msm.affine import Affine, Event, Progress
 from whet.msm.validate import Limbs
-from whet.msm.variants import Answer, Prepared
+from whet.msm.variants import AffineSums, Answer
 from whet.msm.webgpu.sums import WebGpuSums
+from whet.protocol import MemoryRow
 
 T = TypeVar("T")
 
@@ -21,11 +22,11 @@ class WithFallback:
     right, and only typed faults of the device lead to the other side.
     """
 
-    def __init__(self, on_device: Callable[[], WebGpuSums], on_cpu: Callable[[], Prepared]) -> None:
+    def __init__(self, on_device: Callable[[], WebGpuSums], points: Limbs) -> None:
         self._make_device = on_device
-        self._make_cpu = on_cpu
+        self._points = points
         self._device: WebGpuSums | None = None
-        self._cpu: Prepared | None = None
+        self._cpu: AffineSums | None = None
         self.reason: str | None = None
         self._try(lambda sums: sums)
 
@@ -48,9 +49,20 @@ class WithFallback:
             if side is not None:
                 side.close()
 
-    def _on_cpu(self) -> Prepared:
+    def memory_map(self, n: int, *, scalar_bits: int) -> list[MemoryRow]:
+        """Of a call on the side that gave the last answer."""
+        rows = self._try(lambda sums: sums.memory_map(n)) if self.reason is None else None
+        return self._on_cpu().memory_map(n, scalar_bits=scalar_bits) if rows is None else rows
+
+    def ledger(self) -> Mapping[str, int]:
+        """What the side that gave the last answer holds now."""
+        if self.reason is None and self._device is not None:
+            return self._device.ledger()
+        return self._on_cpu().native.ledger()
+
+    def _on_cpu(self) -> AffineSums:
         if self._cpu is None:
-            self._cpu = self._make_cpu()
+            self._cpu = AffineSums(Affine.prepared(self._points))
         return self._cpu
 
     def _try(self, use: Callable[[WebGpuSums], T]) -> T | None:

@@ -9,6 +9,8 @@ import numpy.typing as npt
 
 from whet._native import curve
 from whet._native.field import fp, fr
+from whet.errors import WrongAnswer
+from whet.gpu.faults import CURES
 from whet.msm.point import P
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.geometry import Geometry
@@ -69,24 +71,38 @@ def _halves(scalars: Limbs, geometry: Geometry) -> Words:
     return planes
 
 
-def finish(geometry: Geometry, result: npt.NDArray[Any]) -> list[Limbs]:
-    """The gathered parts to one point per vector, as (8,) canonical limbs. About 250 doublings each.
+def window_sums(geometry: Geometry, result: npt.NDArray[Any]) -> Limbs:
+    """The gathered parts to one point per window, (windows, 8): V[0] + sum of 2^i V[2^i], the highest power first.
 
-    Windows are finished side by side first: V[0] + sum of 2^i V[2^i], the highest power first. Then they are shifted
-    together, window by window.
+    Every part has to be a point of the curve with coordinates below p: what a device stored wrongly hardly ever is.
     """
     windows, c = geometry.all_windows, geometry.window_bits
     words = np.ascontiguousarray(result).view(np.uint32)[: windows * c * _POINT_WORDS]
-    native = _scaled(words.view(np.uint64).reshape(-1, 4), pow(_DEVICE_FROM_NATIVE, -1, P))
+    coordinates = words.view(np.uint64).reshape(-1, 4)
+    native = _scaled(coordinates, pow(_DEVICE_FROM_NATIVE, -1, P))
+    wrong, reason = curve.check_on_curve(native.reshape(-1, 8))
+    if (above := fp.first_not_canonical(coordinates)) >= 0:
+        wrong, reason = above // 2, 1
+    if reason:
+        raise WrongAnswer(
+            f"the device gave a part of window {wrong // c} that is no point of the curve", cure=CURES[WrongAnswer]
+        )
     parts = native.reshape(windows, c, 8)
     sums = np.ascontiguousarray(parts[:, 1])
     for i in range(2, c):
         sums = curve.add_mixed(curve.double(sums), np.ascontiguousarray(parts[:, i]))
-    sums = curve.add_mixed(sums, np.ascontiguousarray(parts[:, 0]))
+    return curve.add_mixed(sums, np.ascontiguousarray(parts[:, 0]))  # type: ignore[no-any-return]
+
+
+def finish(geometry: Geometry, sums: Limbs) -> list[Limbs]:
+    """The sums of all windows to one point per vector, as (8,) canonical limbs. About 250 doublings each.
+
+    Windows of all vectors are shifted together, from the highest to the lowest.
+    """
     by_window = sums.reshape(geometry.vectors, geometry.vector_windows, 8)
     total = np.ascontiguousarray(by_window[:, -1])
     for window in range(geometry.vector_windows - 2, -1, -1):
-        for _ in range(c):
+        for _ in range(geometry.window_bits):
             total = curve.double(total)
         total = curve.add_mixed(total, np.ascontiguousarray(by_window[:, window]))
     return list(curve.write_points(total))

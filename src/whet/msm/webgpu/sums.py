@@ -8,17 +8,20 @@ from threading import Lock
 
 import numpy as np
 
-from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported
+from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported, WrongAnswer
 from whet.gpu import Buffer, Device, Program, open_device
 from whet.gpu.ledger import Ledger
+from whet.gpu.trusted import distrust
 from whet.msm.affine import Event, Progress
 from whet.msm.validate import Limbs
 from whet.msm.variants import Answer
-from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars
+from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars, window_sums
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.known_answer import require_known_answer
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.multiply import WIDE, fastest_multiply
 from whet.msm.webgpu.plan import Plan, build
+from whet.msm.webgpu.window_check import WindowCheck
 from whet.protocol import MemoryRow
 
 FEATURES = ("timestamp-query", "shader-int64")
@@ -30,6 +33,8 @@ class WebGpuSums:
     """Calls take turns. After a lost device the next call opens a new one and uploads the points again.
 
     `adapter` is part of an adapter's key; the best one by default. `timed` keeps the nanoseconds of every pass.
+    A device has to give a known answer before its first use. With `verify` each answer is checked as well; after one
+    that fails, everything on the device is made anew and the known answer asked again.
     """
 
     def __init__(
@@ -40,6 +45,7 @@ class WebGpuSums:
         adapter: str | None = None,
         memory_budget: int | None = None,
         timed: bool = False,
+        verify: bool = True,
     ) -> None:
         self.choice = choice
         self.timed = timed
@@ -49,9 +55,11 @@ class WebGpuSums:
         self._budget = memory_budget
         self._turn = Lock()
         self._device: Device | None = None
+        self._check = WindowCheck(points) if verify else None
         self._wide = False
         self._plan: Plan | None = None
         self._buffers: dict[str, Buffer] = {}
+        self._resident: list[Buffer] = []
         if len(points):
             self._opened()
 
@@ -67,6 +75,10 @@ class WebGpuSums:
                 raise Cancelled("the computation was cancelled", cure="start it again")
             try:
                 return [answer for run in _same_length(vectors) for answer in self._answers(run, offset)]
+            except WrongAnswer:
+                distrust(self.device.info)
+                self._clear()
+                raise
             except DeviceError:
                 self._drop()
                 raise
@@ -101,20 +113,33 @@ class WebGpuSums:
     def close(self) -> None:
         with self._turn:
             self._drop()
+            if self._check is not None:
+                self._check.close()
 
     def _opened(self) -> Device:
         if self._device is None:
             device = open_device(self._adapter, features=FEATURES)
             try:
                 self._wide = _multiply(device, self.choice) == WIDE
-                x, y = upload_points(self._points, glv=self.choice.glv)
-                device.buffer("points_x", x.nbytes, data=x)
-                device.buffer("points_y", y.nbytes, data=y)
+                self._fill(device)
             except BaseException:
                 device.close()
                 raise
             self._device = device
         return self._device
+
+    def _fill(self, device: Device) -> None:
+        """The points, on a device that has given the known answer."""
+        require_known_answer(device, self.choice, wide=self._wide)
+        x, y = upload_points(self._points, glv=self.choice.glv)
+        self._resident = [device.buffer("points_x", x.nbytes, data=x), device.buffer("points_y", y.nbytes, data=y)]
+
+    def _clear(self) -> None:
+        """Gives back every byte; the kernels stay compiled."""
+        self._release()
+        for buffer in self._resident:
+            self.device.release(buffer)
+        self._resident = []
 
     def _release(self) -> None:
         """Gives back everything but the points."""
@@ -124,7 +149,7 @@ class WebGpuSums:
                 self._device.release(buffer)
 
     def _drop(self) -> None:
-        device, self._device, self._plan, self._buffers = self._device, None, None, {}
+        device, self._device, self._plan, self._buffers, self._resident = self._device, None, None, {}, []
         if device is not None:
             device.close()
 
@@ -132,6 +157,8 @@ class WebGpuSums:
         if not len(vectors[0]):
             return [Answer(np.zeros(8, np.uint64)) for _ in vectors]
         device = self._opened()
+        if not self._resident:
+            self._fill(device)
         try:
             plan = self._planned(device, len(vectors[0]), offset, len(vectors))
         except DeviceOutOfMemory:
@@ -140,10 +167,14 @@ class WebGpuSums:
             half = len(vectors) // 2
             return self._answers(vectors[:half], offset) + self._answers(vectors[half:], offset)
         planes = np.concatenate([upload_scalars(scalars, geometry=plan.geometry) for scalars in vectors])
+        compare = self._check.begin(vectors, offset, plan.geometry) if self._check is not None else None
         self.passes_ns = self._submit(device, plan, planes)
         result = device.read(self._buffers["result"])
+        sums = window_sums(plan.geometry, result)
+        if compare is not None:
+            compare(sums)
         work = plan.counters(result)
-        return [Answer(point, work) for point in finish(plan.geometry, result)]
+        return [Answer(point, work) for point in finish(plan.geometry, sums)]
 
     def _submit(self, device: Device, plan: Plan, planes: Words) -> list[tuple[str, int | None]]:
         timed = self.timed and len(plan.program.steps) <= MOST_TIMED_PASSES

@@ -1,5 +1,5 @@
-// exp and sigmoid from multiplications and additions, about 1.5 ULP on every adapter. WGSL's own exp may be off by
-// 3 + 2|x| ULP, and drivers use that. 0 below -87, exp(88) above 88.
+// exp and sigmoid from multiplications and additions, about 1.5 ULP; an adapter that is off by more than 2 is refused.
+// WGSL's own exp may be off by 3 + 2|x| ULP, and drivers use that. 0 below -87, exp(88) above 88.
 fn exponential(x: f32) -> f32 {
     let clipped = clamp(x, -87.0, 88.0);
     let n = floor(clipped * 1.44269504 + 0.5);
