@@ -52,11 +52,12 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
 	@benchmarks/graph_peers/build
 
-lint: setup ## ruff, mypy, clang-format, generated kernels
+lint: setup ## ruff, mypy, clang-format, kernels by two WGSL compilers
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/field_wgsl --check
+	$(BIN)/python tools/check_wgsl
 	git ls-files 'native/*.cpp' 'native/*.hpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
 
 format: setup ## rewrite sources in the house format

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import ml_dtypes
 import numpy as np
 import pytest
@@ -109,6 +111,21 @@ def test_bad_schedules_and_shapes(tried):
         with pytest.raises(BadInput):
             make()
     tried("malformed inputs", len(bad))
+
+
+@pytest.mark.parametrize("device", ["cpu", "webgpu"])
+@pytest.mark.parametrize("code", [0x7F, 0xFF])
+def test_a_scale_that_is_nan_is_refused_alike(device, code, tried):
+    """OCP's e4m3 has two NaN. As the scale of weights neither kernel ever sees one; 0x7e, the largest, is fine."""
+    matrices, norms = random_weights(SHAPE, "fp4", np.random.default_rng(1))
+    name = "mlp.up_proj.weight"
+    scales = matrices[name].scales.copy()
+    scales[7] = 0x7E
+    Layer(SHAPE, {**matrices, name: replace(matrices[name], scales=scales), **norms})
+    scales[7] = code
+    with pytest.raises(BadInput, match=f"scale 7 of {name} is NaN"):
+        Layer(SHAPE, {**matrices, name: replace(matrices[name], scales=scales), **norms}, device=device)
+    tried("malformed inputs")
 
 
 def test_spinning_needs_a_core_per_worker(ready):

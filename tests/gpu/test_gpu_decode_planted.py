@@ -42,7 +42,7 @@ FAULTS = {
     "int8 scale of the row before": ("fc2", INT8, "scales[row]", "scales[max(row, 1u) - 1u]"),
     "fp4 sign lost": ("fc2", FP4, "(nibble & vec4u(8u))", "(nibble & vec4u(0u))"),
     "fp4 half lost": ("fc2", FP4, "vec4f(magnitude) * 0.5", "vec4f()"),
-    "fp4 scale of the first block": ("fc2", FP4, "at / 4u] >> (8u * (at % 4u))", "0u]"),
+    "fp4 scale of the first block": ("fc2", FP4, "at / 4u], at % 4u)", "0u], 0u)"),
     "slots overlap": ("wo", INT8, "(at < vec4u(high))", "(at <= vec4u(high))"),
     "silu on up": ("fc1", INT8, "(g * sigmoid(g)) * u", "(u * sigmoid(u)) * g"),
     "exp loses a term": ("fc1", INT8, " + n * 2.12194440e-4", ""),

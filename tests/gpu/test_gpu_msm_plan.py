@@ -57,16 +57,6 @@ def test_a_plan_stays_within_the_browsers_limits(choice, n):
     assert used == set(plan.program.buffers)
 
 
-@pytest.mark.parametrize("wide", [False, True])
-@pytest.mark.parametrize("choice", CHOICES, ids=str)
-def test_every_shift_is_by_a_constant(choice, wide):
-    """Some drivers get shifts by a run-time amount wrong."""
-    steps = build(1000, choice, wide=wide).program.steps
-    sources = {step.kernel.source for step in steps if isinstance(step, Pass)}
-    amounts = [amount for source in sources for amount in re.findall(r"\s(?:<<|>>)=?\s+([^\s;,)]+)", source)]
-    assert amounts and [amount for amount in amounts if not re.fullmatch(r"\d+u?", amount)] == []
-
-
 def names(step):
     return [binding if isinstance(binding, str) else binding.buffer for binding in step.bindings]
 

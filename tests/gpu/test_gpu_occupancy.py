@@ -84,6 +84,15 @@ def test_more_scratch_in_workgroup_memory_shows():
     assert 8 * 8 < private.live_words < 400
 
 
+@pytest.mark.parametrize("g", [1, 8, 64])
+def test_coop_has_no_arrays_and_no_fewer_words_than_walker(g):
+    """What the header of accumulate_coop.wgsl says, by the model."""
+    made = {name: render(Choice(name, g=g), False, None)["accumulate"].kernel for name in ("walker", "coop")}
+    walker, coop = (footprint(one.source, one.entry) for one in made.values())
+    assert coop.array_words == 0 < walker.array_words
+    assert coop.live_words >= walker.live_words
+
+
 # Resident threads per core at a number of words, as published; the sources are in docs/occupancy.md.
 PUBLISHED = [
     ("apple-m1-m2", 52, 32, 1024),

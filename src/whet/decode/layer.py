@@ -13,7 +13,7 @@ import numpy.typing as npt
 from whet._native import decode as native
 from whet.decode.cache import PagedCache
 from whet.decode.shapes import MATRIX_ORDER, NORM_ATTENTION, NORM_MLP, Shape
-from whet.decode.stored import KV_TYPES, WEIGHT_TYPES, Floats, StoredMatrix, store
+from whet.decode.stored import E4M3_NAN, KV_TYPES, WEIGHT_TYPES, Floats, StoredMatrix, store
 from whet.errors import BadInput, Unsupported
 
 if TYPE_CHECKING:
@@ -241,6 +241,10 @@ def _matrix(
     stored = given if isinstance(given, StoredMatrix) else store(weight_type, given)
     if (stored.rows, stored.cols) != size:
         raise BadInput(f"{name} is {stored.rows} x {stored.cols}", cure=f"the shape needs {size[0]} x {size[1]}")
+    # The kernels of the CPU and of WebGPU would each make something else of a scale that is NaN.
+    if stored.kind == "fp4" and (odd := (stored.scales & E4M3_NAN) == E4M3_NAN).any():
+        where = int(np.argmax(odd))
+        raise BadInput(f"scale {where} of {name} is NaN", cure="check the file it came from", index=where)
     return stored
 
 

@@ -23,6 +23,7 @@ KV_DTYPES: dict[str, np.dtype[Any]] = {
 }
 E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6], np.float32)
 E4M3_MAX = 448.0
+E4M3_NAN = 0x7F  # with either sign, as OCP has it: an entry of the cache may be it, a scale of weights may not
 NO_BYTES: Bytes = np.zeros(0, np.uint8)
 
 
@@ -54,7 +55,7 @@ def to_bf16(values: Floats) -> npt.NDArray[np.uint16]:
 def to_e4m3(values: Floats) -> Bytes:
     """Nearest, ties to even, saturating at 448; NaN stays NaN."""
     code = nearest_code(np.abs(values), E4M3)
-    code = np.where(np.isnan(values), 0x7F, code)
+    code = np.where(np.isnan(values), E4M3_NAN, code)
     return (code | (np.signbit(values).astype(np.uint8) << 7)).astype(np.uint8)
 
 

@@ -1,6 +1,6 @@
 // A block of 16 columns is 8 bytes, the low nibble the even column; its e4m3 scale lies behind the scales of the rows.
 
-//# import e4m3
+//# import e4m3_scale
 
 @group(0) @binding(1) var<storage, read> weights: array<vec2u>;
 
@@ -16,7 +16,7 @@ fn from_e2m1(half: u32) -> vec4f {
 fn weight_block(row: u32, block: u32) -> Block {
     let at = row * params.blocks + block;
     let words = weights[at];
-    let scale = from_e4m3(scales[params.rows + at / 4u] >> (8u * (at % 4u))).x;
+    let scale = e4m3_scale(scales[params.rows + at / 4u], at % 4u);
     return Block(
         from_e2m1(words.x) * scale, from_e2m1(words.x >> 16u) * scale,
         from_e2m1(words.y) * scale, from_e2m1(words.y >> 16u) * scale,

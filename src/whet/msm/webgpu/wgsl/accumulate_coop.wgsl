@@ -1,6 +1,6 @@
 // Sums the buckets of two points or more, one task per thread, its sum in registers.
 // The variant coop g=${g} tpb=${tpb}.
-// Against walker: no arrays of slots and prefixes, and about as many words alive beside them; ${g} threads share an
+// Against walker: no arrays of slots and prefixes, but no fewer words alive beside them; ${g} threads share an
 // inversion instead of the slots of one.
 // Presses on: barriers and workgroup memory where g is above 1, inversions where it is 1.
 
