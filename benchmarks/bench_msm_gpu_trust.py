@@ -30,6 +30,16 @@ from whet.msm.webgpu.sums import WebGpuSums
 POINTS = 1024
 
 
+def honest(sums: WebGpuSums, number: int) -> bool:
+    """A sum without a lie. It fails once if the lie before it changed the points and nothing had read them since."""
+    try:
+        sums.compute(make.scalars("random", POINTS, -number), 0)
+    except WrongAnswer:
+        sums.compute(make.scalars("random", POINTS, -number), 0)
+        return False
+    return True
+
+
 def soak(effects: int, seed: int) -> None:
     """Lies in turn until `effects` of them were refused or believed."""
     rng = np.random.default_rng(seed)
@@ -39,8 +49,10 @@ def soak(effects: int, seed: int) -> None:
     number = 0
     while sum(count for (_, end), count in seen.items() if end != "no effect") < effects:
         number += 1
-        kind = LIES[number % len(LIES)]
+        kind, before = LIES[number % len(LIES)], LIES[(number - 1) % len(LIES)]
         scalars = make.scalars("random", POINTS, number)
+        if number % 4:  # else what was refused before makes the device give its known answer again, under the lie
+            seen[before, "next sum"] += not honest(sums, number)
         with sums.device.inject.lie(kind, rng) as liar:
             try:
                 found = sums.compute(scalars, 0).limbs.tobytes()
@@ -54,7 +66,7 @@ def soak(effects: int, seed: int) -> None:
             print(f"try {number}: {liar.told}")
         seen[kind, end or "no effect"] += 1
     sums.close()
-    ends = ("known answer", "off the curve", "check of the windows", "BELIEVED", "no effect")
+    ends = ("known answer", "off the curve", "check of the windows", "next sum", "BELIEVED", "no effect")
     print(f"{number:,} tries, seed {seed}, {POINTS:,} points")
     print("".join(f"{word:>22}" for word in ("", *ends)))
     for kind in LIES:

@@ -29,7 +29,7 @@ class Saxpy(Engine):
     def variants(self):
         return [VariantSpec(name, f"workgroups of {width}") for name, width in WIDTHS.items()]
 
-    def candidates(self):
+    def candidates(self, case):
         return list(WIDTHS)
 
     def outputs(self, case):

@@ -270,8 +270,8 @@ class Engine(ABC):
         """
         return ()
 
-    def candidates(self) -> Sequence[str]:
-        """Variants worth measuring on an unknown machine, the safe default first, then by promise."""
+    def candidates(self, case: Case) -> Sequence[str]:
+        """Variants worth measuring for a case on an unknown machine, the safe default first, then by promise."""
         return ()
 
     def device_of(self, variant: Variant, device: str) -> str:

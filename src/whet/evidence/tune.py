@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import io
 import math
+from collections.abc import Sequence
+from csv import DictWriter
 
+import msgspec
+
+from whet.evidence.cases import volume
 from whet.evidence.record import Outcome, Run
 from whet.evidence.statistics import median
-from whet.gpu.tuned import Tuned
+from whet.gpu.tuned import Tuned, size_class
 
 # Below this many green repeats a median says nothing.
 LEAST_REPEATS = 3
@@ -54,7 +60,60 @@ def conclude(run: Run, default: str, on_adapter: set[str]) -> Tuned:
         created=run.created,
         run=run.id,
         times_ns=times,
+        size_class=size_class(volume(run.case)),
     )
+
+
+class Tried(msgspec.Struct, frozen=True, kw_only=True):
+    """One candidate of a trial, as `whet tune` shows and exports it. No time and no ratio where it was refused."""
+
+    engine: str
+    adapter: str
+    driver: str
+    case: str
+    size_class: int
+    variant: str
+    time_ns: float | None
+    ratio: float | None
+    outcome: str
+    chosen: str
+
+
+def table(run: Run, tuned: Tuned) -> list[Tried]:
+    """Every candidate of the run in its order, and what became of it."""
+    verdicts = {verdict.candidate: verdict for verdict in run.verdicts}
+    green = {gate.variant for gate in run.gates if gate.green}
+    rows = []
+    for variant in run.variants:
+        verdict = verdicts.get(variant)
+        outcome = "baseline" if variant == run.baseline else verdict.outcome.value if verdict else ""
+        chosen = ("best", tuned.best), ("best on the adapter", tuned.best_on_adapter)
+        rows.append(
+            Tried(
+                engine=run.engine,
+                adapter=tuned.adapter,
+                driver=tuned.driver,
+                case=str(run.case),
+                size_class=tuned.size_class,
+                variant=variant,
+                time_ns=tuned.times_ns.get(variant),
+                ratio=verdict.ratio if verdict and variant in green else None,
+                outcome=outcome if variant in green else "REFUSED",
+                chosen=" and ".join(word for word, name in chosen if name == variant),
+            )
+        )
+    return rows
+
+
+def exported(rows: Sequence[Tried], *, csv: bool) -> str:
+    """The rows as CSV with a heading, or as JSON."""
+    if not csv:
+        return msgspec.json.format(msgspec.json.encode(rows), indent=2).decode() + "\n"
+    text = io.StringIO()
+    writer = DictWriter(text, Tried.__struct_fields__, lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(msgspec.structs.asdict(row) for row in rows)
+    return text.getvalue()
 
 
 def _times(run: Run) -> dict[str, float]:

@@ -26,6 +26,7 @@ from whet.msm.validate import (
     file_limbs,
     is_file,
     plain_limbs,
+    point_count,
     read_points,
     read_scalars,
     require_same_length,
@@ -138,7 +139,7 @@ class Engine:
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
         if variant == "auto" and (where == "webgpu" or (threads is None and memory_budget is None)):
-            variant = measured_variant(where, adapter)
+            variant = measured_variant(where, adapter, lambda: point_count(points))
         chosen = choose(variant)
         if where == "webgpu" or chosen.name in GPU_SPECS:
             limbs = _checked_points(points, endian, montgomery, check)

@@ -54,8 +54,8 @@ class MsmEngine(Engine):
     def variants(self) -> Sequence[VariantSpec]:
         return [implementation.spec for implementation in TABLE.values() if implementation.usable()]
 
-    def candidates(self) -> Sequence[str]:
-        default, *rest = candidates()
+    def candidates(self, case: Case) -> Sequence[str]:
+        default, *rest = candidates(_size(case))
         return [default, "affine", *rest]
 
     def device_of(self, variant: Variant, device: str) -> str:

@@ -79,6 +79,14 @@ def point_rows(points: PointsLike) -> npt.NDArray[Any] | Sequence[Point | tuple[
     return points  # type: ignore[return-value]
 
 
+def point_count(points: PointsLike) -> int:
+    """How many there are; none of what is no sequence of points, which reading it explains."""
+    try:
+        return len(points) if is_file(points, "points") else len(point_rows(points))
+    except TypeError:
+        return 0
+
+
 def plain_limbs(limbs: Any) -> Limbs:
     """(n, 4) limbs that are said to be there already, contiguous and aligned. Floats are not limbs."""
     if not isinstance(limbs, np.ndarray) or limbs.dtype != np.uint64:

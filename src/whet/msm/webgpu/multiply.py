@@ -16,7 +16,7 @@ import numpy as np
 
 from whet.errors import ShaderError, WhetError
 from whet.gpu import Device, Kernel, Pass
-from whet.gpu.tuned import Tuned, recall, remember
+from whet.gpu.tuned import EVERY_SIZE, Tuned, recall, remember
 from whet.msm.point import P
 from whet.msm.webgpu.kernels import WORKGROUP
 from whet.msm.webgpu.layout import R_BITS, WGSL
@@ -86,6 +86,7 @@ def measure(device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> 
         created=datetime.now(UTC).isoformat(timespec="seconds"),
         run="",
         times_ns=times,
+        size_class=EVERY_SIZE,
     )
 
 
