@@ -10,6 +10,7 @@ from itertools import pairwise
 import numpy as np
 
 from whet.errors import WrongAnswer
+from whet.gpu.running import run as run_program
 from whet.msm import inputs as make
 from whet.msm.oracle import known_multiples
 from whet.msm.point import R
@@ -61,14 +62,7 @@ def loaded(device, subject, choice, **given):
 def run(device, plan, buffers, subject):
     """The answer in bytes, none where it is refused, and the work counters."""
     planes = upload_scalars(subject.limbs, geometry=plan.geometry)
-    if plan.sliced:
-        for one in plan.batches:
-            batch = one.batch
-            device.write(buffers["scalars"], planes[batch.first_word : batch.first_word + batch.words])
-            device.submit(one.steps)
-    else:
-        device.write(buffers["scalars"], planes)
-        device.submit(plan.program.steps)
+    run_program(device, plan.program, plan.scalars(planes))
     result = device.read(buffers["result"])
     return answered(plan, result), plan.counters(result)
 

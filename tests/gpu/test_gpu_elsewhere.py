@@ -7,8 +7,9 @@ import pytest
 from test_gpu_field import OPERATIONS, kernel, operands, pack
 
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
-from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span
+from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, Write
 from whet.gpu.portable import decode, encode, run_here
+from whet.gpu.schedule import Pace
 
 pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.xdist_group("elsewhere")]
 
@@ -69,22 +70,112 @@ def field_program(pairs, fault=("", "")):
     return program, {"a": pack([a for a, _ in pairs]), "b": pack([b for _, b in pairs])}, list(names.values())
 
 
-def test_every_step_and_binding_means_the_same_here(device):
+@pytest.mark.parametrize("timed", [True, False])
+def test_every_step_and_binding_means_the_same_here(device, timed):
     program, expected = everything_program()
-    outcome = run_here(device, program, {}, list(expected))
+    outcome = run_here(device, program, {}, list(expected), timed=timed)
     for name, want in expected.items():
         assert np.array_equal(outcome.outputs[name], want), name
     assert device.ledger.live_bytes == 0
 
 
-def test_every_step_and_binding_means_the_same_elsewhere(elsewhere, tried):
+@pytest.mark.parametrize("timed", [True, False])
+def test_every_step_and_binding_means_the_same_elsewhere(elsewhere, timed, tried):
     program, expected = everything_program()
-    outcome = elsewhere(program, {}, list(expected))
+    outcome = elsewhere(program, {}, list(expected), timed=timed)
     for name, want in expected.items():
         assert np.array_equal(outcome.outputs[name], want), name
     assert [name for name, _ in outcome.passes] == ["indirect", "direct"]
     assert outcome.adapter["architecture"]
+    assert len(outcome.walls_ns) == 1 and outcome.walls_ns[0] > 0, "with timestamps or without"
+    assert timed or [spent for _, spent in outcome.passes] == [None, None]
     tried("programs run elsewhere")
+
+
+def scheduled_program():
+    """Two writes into one buffer, each followed by two passes that are merged where they are not timed.
+
+    The second pass of each reads what the first wrote, and a copy between them and the next write keeps it.
+    """
+    double, plain = Kernel(MIX, "mix", (("factor", 2.0),)), Kernel(MIX, "mix")
+    passes = (
+        Pass("first", double, ("parameters", "source", "mixed"), (1, 1, 1), cost_ns=1e6),
+        Pass("second", plain, ("parameters", "mixed", "again"), (1, 1, 1), cost_ns=1e6),
+    )
+    steps = (
+        Write("words", "source", 256),
+        *passes,
+        Copy("again", "kept", 256),
+        Clear("again", 0, 4),
+        Write("words", "source", 128, upload_offset=384, buffer_offset=64),
+        *passes,
+        Copy("again", "kept", 256, target_offset=256),
+    )
+    sizes = {"parameters": 8, "source": 256, "mixed": 256, "again": 256, "kept": 512}
+    words = np.arange(1000, 1128, dtype=np.uint32)
+    source = words[:64].copy()
+    first = 2 * source + 14
+    source[16:48] = words[96:]
+    program = Program(sizes, steps, {"parameters": np.array([7, 64], np.uint32)}, {"words": 512})
+    return program, {"words": words}, np.concatenate([first, 2 * source + 14])
+
+
+@pytest.mark.parametrize("timed", [True, False])
+@pytest.mark.parametrize("limit_ns", [1e12, 1.0], ids=["two submissions", "a submission per pass"])
+def test_a_schedule_means_the_same_here(device, timed, limit_ns):
+    program, inputs, expected = scheduled_program()
+    outcome = run_here(device, program, inputs, ["kept"], timed=timed, pace=Pace(limit_ns))
+    assert np.array_equal(outcome.outputs["kept"], expected)
+    assert len(outcome.walls_ns) == (2 if limit_ns > 1 else 4)
+
+
+@pytest.mark.parametrize(("timed", "limit_ns", "submissions"), [(True, 1.0, 4), (False, 1e12, 2)])
+def test_a_schedule_means_the_same_elsewhere(elsewhere, timed, limit_ns, submissions, tried):
+    program, inputs, expected = scheduled_program()
+    outcome = elsewhere(program, inputs, ["kept"], timed=timed, pace=Pace(limit_ns))
+    assert np.array_equal(outcome.outputs["kept"], expected)
+    assert len(outcome.walls_ns) == submissions and min(outcome.walls_ns) > 0
+    assert [name for name, _ in outcome.passes] == ["first", "second"] * 2
+    tried("programs run elsewhere")
+
+
+RUNNER_FAULTS = {
+    "write left out": ("execute", "device.queue.writeBuffer(", "void ("),
+    "write from the start of the upload": ("execute", "uploads[upload], upload_offset", "uploads[upload], 0"),
+    "write to the start of the buffer": ("execute", "buffers[buffer], buffer_offset", "buffers[buffer], 0"),
+    "first submission alone": ("execute", "of request.submissions)", "of request.submissions.slice(0, 1))"),
+    "pass open over a copy": ("record", '(clock || !("pass" in step))', "clock"),
+    "merged passes lose the second": ("record", "dispatch(device", "if (index % 2 == 0) dispatch(device"),
+}
+
+
+@pytest.mark.parametrize("what", RUNNER_FAULTS)
+def test_a_planted_fault_in_the_pages_schedule_shows(browser, what, tried):
+    name, sound, wrong = RUNNER_FAULTS[what]
+    program, inputs, expected = scheduled_program()
+    script = "([name, a, b]) => { const text = globalThis[name].toString(); globalThis.kept = globalThis[name];"
+    script += " globalThis[name] = (0, eval)(`(${text.replace(a, b)})`); return text.includes(a); }"
+    assert browser._page.evaluate(script, [name, sound, wrong]), "the fault is in the source"
+    try:
+        outcome = browser.run(program, inputs, ["kept"], timed=False)
+        assert not np.array_equal(outcome.outputs["kept"], expected)
+    except DeviceError:
+        pass
+    finally:
+        browser._page.evaluate("name => { globalThis[name] = globalThis.kept; }", name)
+    assert np.array_equal(browser.run(program, inputs, ["kept"], timed=False).outputs["kept"], expected)
+    tried("planted faults")
+
+
+def test_a_page_keeps_its_device_and_kernels(browser):
+    program, inputs, _ = scheduled_program()
+    browser.run(program, inputs, ["kept"])
+    before = browser._page.evaluate("session.mark = 'kept'; session.pipelines.size")
+    browser.run(program, inputs, ["kept"])
+    assert browser._page.evaluate("[session.mark, session.pipelines.size]") == ["kept", before]
+    browser._page.evaluate("resetSession(); null")
+    browser.run(program, inputs, ["kept"])
+    assert browser._page.evaluate("[session.mark ?? null, session.pipelines.size]") == [None, 2]
 
 
 def test_field_arithmetic_is_equal_to_the_bit_elsewhere(device, elsewhere, tried):
@@ -170,13 +261,25 @@ def test_names_and_sizes_are_checked_before_anything_is_sent(tried):
         encode(program, {"result": np.zeros(17, np.uint32)}, [])
     with pytest.raises(BadInput, match="multiples of four"):
         encode(program, {"result": np.zeros(3, np.uint8)}, [])
-    tried("malformed inputs", 4)
+    scheduled, inputs, _ = scheduled_program()
+    for wrong in ({}, {"words": inputs["words"][1:]}):
+        with pytest.raises(BadInput, match="uploads"):
+            encode(scheduled, wrong, ["kept"])
+    with pytest.raises(BadInput, match="'words'"):
+        encode(scheduled, inputs, ["words"])
+    tried("malformed inputs", 7)
 
 
 def test_an_answer_that_makes_no_sense_is_no_result(tried):
-    good = {"outputs": {"x": "AAAAAA=="}, "passes": [["p", 1.5]], "adapter": {}, "messages": []}
+    good = {"outputs": {"x": "AAAAAA=="}, "passes": [["p", 1.5]], "walls": [2.5], "adapter": {}, "messages": []}
     assert decode(good, where="nowhere").outputs["x"].tolist() == [0]
-    wrong = [{}, {**good, "outputs": {"x": "!"}}, {**good, "outputs": {"x": "AAAA"}}, {**good, "passes": [["p"]]}]
+    wrong = [
+        {},
+        {**good, "outputs": {"x": "!"}},
+        {**good, "outputs": {"x": "AAAA"}},
+        {**good, "passes": [["p"]]},
+        {**good, "walls": [None]},
+    ]
     for answer in wrong:
         with pytest.raises(DeviceError, match="nonsense"):
             decode(answer, where="nowhere")

@@ -12,24 +12,26 @@ from whet.decode import Schedule
 from whet.decode.cases import random_trial
 from whet.gpu.device import POISON
 from whet.gpu.portable import run_here
+from whet.gpu.schedule import Pace
 from whet.msm.webgpu.finish import upload_points, upload_scalars
 from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.plan import build
 
 pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.slow, pytest.mark.xdist_group("elsewhere")]
 
 
-def msm_request(profile, n, **knobs):
+def msm_request(profile, n, memory_budget=None, **knobs):
     subject = Subject.of(profile, n)
-    plan = build(n, Choice(**knobs))
+    plan = build(n, Choice(**knobs), memory_budget=memory_budget)
     x, y = upload_points(subject.points)
-    scalars = upload_scalars(subject.limbs, geometry=plan.geometry)
-    return subject, plan, {"points_x": x, "points_y": y, "scalars": scalars}
+    scalars = plan.scalars(upload_scalars(subject.limbs, geometry=plan.geometry))
+    return subject, plan, {"points_x": x, "points_y": y, **scalars}
 
 
-def same_sum(device, run, subject, plan, inputs):
+def same_sum(device, run, subject, plan, inputs, **more):
     """Equal to the bit to what this process computes, right by the oracle, and real work was done."""
-    there = run(plan.program, inputs, ["result", "buckets"], time_limit_s=500)
+    there = run(plan.program, inputs, ["result", "buckets"], time_limit_s=500, **more)
     result = there.outputs["result"]
     assert answered(plan, result) == subject.expected
     assert plan.counters(result)["accumulated"] > 0
@@ -37,6 +39,7 @@ def same_sum(device, run, subject, plan, inputs):
     assert np.array_equal(result, here.outputs["result"])
     assert np.array_equal(there.outputs["buckets"], here.outputs["buckets"])
     assert [name for name, _ in there.passes] == [name for name, _ in here.passes]
+    return there
 
 
 def test_sums_under_dawn_are_equal_to_the_bit(device, dawn, tried):
@@ -55,6 +58,27 @@ def test_the_other_accumulators_under_dawn(device, dawn, knobs, tried):
 
 def test_a_sum_in_chromium_is_equal_to_the_bit(device, browser, tried):
     same_sum(device, browser.run, *msm_request("random", 100, threads=64))
+    tried("sums elsewhere equal to the bit")
+
+
+def sliced_request(n):
+    """Three batches that bring their own words of the scalars: whole ones would be over the budget."""
+    least = sum(row.size_bytes for row in memory_map(n, Choice(batches=3, threads=64)))
+    request = msm_request("random", n, memory_budget=least - 1, batches=3, threads=64)
+    assert request[1].sliced
+    return request
+
+
+def test_a_sliced_sum_under_dawn_is_equal_to_the_bit(device, dawn, tried):
+    there = same_sum(device, dawn, *sliced_request(300), timed=False)
+    assert len(there.walls_ns) >= 3
+    tried("sums elsewhere equal to the bit")
+
+
+def test_a_sliced_sum_in_chromium_is_equal_to_the_bit(device, browser, tried):
+    """Untimed, so that its passes are merged; cut into more submissions than there are batches."""
+    there = same_sum(device, browser.run, *sliced_request(100), timed=False, pace=Pace(1e7))
+    assert len(there.walls_ns) > 3
     tried("sums elsewhere equal to the bit")
 
 

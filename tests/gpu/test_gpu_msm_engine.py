@@ -156,7 +156,7 @@ def test_the_engine_under_the_gate_times_every_stage(tried):
         timing = msm.timing(state)
         assert timing is not None
         assert {"count", "scatter", "accumulate", "combine", "reduce", "gather"} <= set(timing.regions_ns)
-        assert timing.device_ns == sum(timing.regions_ns.values()) > 0
+        assert timing.device_ns > sum(timing.regions_ns.values()) > 0, "the gaps between passes are in the span"
     finally:
         msm.close(state)
     tried("sums on a GPU")

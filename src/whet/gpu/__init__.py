@@ -7,7 +7,7 @@ from whet.gpu.adapter import AdapterInfo, adapters, choose_adapter
 from whet.gpu.device import Buffer, Device
 from whet.gpu.ledger import Ledger
 from whet.gpu.opening import open_device
-from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
+from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step, Write
 
 __all__ = [
     "AdapterInfo",
@@ -21,6 +21,7 @@ __all__ = [
     "Program",
     "Span",
     "Step",
+    "Write",
     "adapters",
     "choose_adapter",
     "open_device",

@@ -18,6 +18,7 @@ from whet.errors import DeviceError, DeviceTimeout, Unsupported
 from whet.gpu.faults import CURES
 from whet.gpu.portable import Outcome, decode, encode
 from whet.gpu.program import Program
+from whet.gpu.schedule import Pace
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # Without the unsafe flag a headless Chromium offers no software adapter for WebGPU, and rounds timestamps.
@@ -27,7 +28,7 @@ START_LIMIT_S = 60
 
 
 class Browser:
-    """One browser with one page; use as a context manager. Each run opens a device of its own."""
+    """One browser with one page; use as a context manager. Its runs share a device and the kernels compiled on it."""
 
     def __init__(self) -> None:
         executable = next((path for name in BROWSERS if (path := shutil.which(name))), None)
@@ -65,14 +66,16 @@ class Browser:
         inputs: Mapping[str, npt.NDArray[Any]],
         outputs: Sequence[str],
         *,
+        timed: bool = True,
+        pace: Pace | None = None,
         time_limit_s: float = 300,
     ) -> Outcome:
-        """Runs the program once in the page."""
-        request = encode(program, inputs, outputs)
+        """Runs the program once in the page. A run that is given up takes its device with it."""
+        request = encode(program, inputs, outputs, timed=timed, pace=pace)
         script = """([request, limit]) => Promise.race([
             runProgram(request),
             new Promise(done => setTimeout(() => done({ fault: { kind: "timeout" } }), limit)),
-        ])"""
+        ]).then(answer => { if (answer.fault?.kind === "timeout") resetSession(); return answer; })"""
         try:
             answer = self._page.evaluate(script, [request, 1000 * time_limit_s])
         except self._failures as error:

@@ -21,6 +21,7 @@ from whet.gpu import driver
 from whet.gpu.faults import CURES
 from whet.gpu.portable import Outcome, decode, encode
 from whet.gpu.program import Program
+from whet.gpu.schedule import Pace
 
 
 def run(
@@ -28,13 +29,15 @@ def run(
     inputs: Mapping[str, npt.NDArray[Any]],
     outputs: Sequence[str],
     *,
+    timed: bool = True,
+    pace: Pace | None = None,
     time_limit_s: float = 300,
 ) -> Outcome:
     """Runs the program once in a fresh process."""
     if importlib.util.find_spec("pydawn") is None:
         raise Unsupported("the dawn-python package is not installed", cure="pip install dawn-python")
     driver.activate()
-    request = msgspec.json.encode(encode(program, inputs, outputs))
+    request = msgspec.json.encode(encode(program, inputs, outputs, timed=timed, pace=pace))
     command = [sys.executable, "-m", "whet.gpu.dawn_child"]
     try:
         done = subprocess.run(

@@ -10,6 +10,7 @@ import base64
 import ctypes
 import re
 import sys
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -43,6 +44,7 @@ class Session:
         self.device = self._open()
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        self.timed = self.timed and request["timed"]
         pipelines = [self._pipeline(kernel) for kernel in request["kernels"]]
         self._push()
         buffers = {name: self._buffer(size) for name, size in request["buffers"].items()}
@@ -50,12 +52,24 @@ class Session:
         self._pop()
         for name, text in request["contents"].items():
             self.utils.write_buffer(self.device, buffers[name], 0, base64.b64decode(text))
-        passes = [step["pass"] for step in request["steps"] if "pass" in step]
-        ticks = self._execute(request["steps"], buffers, pipelines, len(passes))
+        uploads = {name: base64.b64decode(text) for name, text in request["uploads"].items()}
+        passes: list[list[Any]] = []
+        walls: list[int] = []
+        for submission in request["submissions"]:
+            for write in submission["writes"]:
+                first = write["upload_offset"]
+                part = uploads[write["upload"]][first : first + write["size_bytes"]]
+                self.utils.write_buffer(self.device, buffers[write["buffer"]], write["buffer_offset"], part)
+            names = [step["pass"] for step in submission["steps"] if "pass" in step]
+            start_ns = time.monotonic_ns()
+            ticks = self._execute(submission["steps"], buffers, pipelines, len(names))
+            walls.append(time.monotonic_ns() - start_ns)
+            passes += [[name, ticks[2 * i + 1] - ticks[2 * i] if ticks else None] for i, name in enumerate(names)]
         outputs = {name: bytes(self.utils.read_buffer(self.device, buffers[name])) for name in request["outputs"]}
         return {
             "outputs": {name: base64.b64encode(data).decode() for name, data in outputs.items()},
-            "passes": [[name, ticks[2 * i + 1] - ticks[2 * i] if ticks else None] for i, name in enumerate(passes)],
+            "passes": passes,
+            "walls": walls,
             "adapter": self._facts(),
             "messages": [],
         }
@@ -63,7 +77,7 @@ class Session:
     def _execute(
         self, steps: list[dict[str, Any]], buffers: dict[str, Any], pipelines: list[Any], passes: int
     ) -> list[int]:
-        """Submits all steps as one command buffer and waits; returns the ticks in nanoseconds, if there are any."""
+        """Submits the steps as one command buffer and waits; returns the ticks in nanoseconds, if there are any."""
         c, utils = self.c, self.utils
         self._push()
         queries = None
@@ -72,8 +86,22 @@ class Session:
             usage = c.WGPUBufferUsage_QueryResolve | c.WGPUBufferUsage_CopySrc
             resolved = utils.create_buffer(self.device, 16 * passes, usage)
         encoder = utils.create_command_encoder(self.device)
-        index = 0
+        index, recorded = 0, None
         for step in steps:
+            if "pass" in step:
+                writes = queries and {
+                    "query_set": queries,
+                    "beginning_of_pass_write_index": 2 * index,
+                    "end_of_pass_write_index": 2 * index + 1,
+                }
+                if recorded is None:
+                    recorded = utils.begin_compute_pass(encoder, writes)
+                self._dispatch(recorded, step, buffers, pipelines[step["kernel"]])
+                index += 1
+            # A pass is timed alone, and neither clears nor copies can be inside one.
+            if recorded is not None and (queries is not None or "pass" not in step):
+                utils.end_compute_pass(recorded)
+                recorded = None
             if "clear" in step:
                 size = WHOLE if step["size"] is None else step["size"]
                 c.wgpuCommandEncoderClearBuffer(encoder, buffers[step["clear"]], step["offset"], size)
@@ -86,14 +114,8 @@ class Session:
                     step["target_offset"],
                     step["size"],
                 )
-            else:
-                writes = queries and {
-                    "query_set": queries,
-                    "beginning_of_pass_write_index": 2 * index,
-                    "end_of_pass_write_index": 2 * index + 1,
-                }
-                self._pass(encoder, step, buffers, pipelines[step["kernel"]], writes)
-                index += 1
+        if recorded is not None:
+            utils.end_compute_pass(recorded)
         if queries is not None:
             utils.resolve_query_set(encoder, queries, 0, 2 * passes, resolved, 0)
         utils.submit(self.device, [utils.command_encoder_finish(encoder)])
@@ -101,7 +123,7 @@ class Session:
         self._pop()
         return list(utils.read_buffer(self.device, resolved).cast("q")) if queries is not None else []
 
-    def _pass(self, encoder: Any, step: dict[str, Any], buffers: dict[str, Any], pipeline: Any, writes: Any) -> None:
+    def _dispatch(self, recorded: Any, step: dict[str, Any], buffers: dict[str, Any], pipeline: Any) -> None:
         c, utils = self.c, self.utils
         entries = [
             {
@@ -116,7 +138,6 @@ class Session:
         ]
         layout = c.wgpuComputePipelineGetBindGroupLayout(pipeline, 0)
         bound = utils.create_bind_group(self.device, layout, entries, validate=False)
-        recorded = utils.begin_compute_pass(encoder, writes)
         utils.set_pipeline(recorded, pipeline)
         utils.set_bind_group(recorded, bound)
         if step["indirect"] is not None:
@@ -124,7 +145,6 @@ class Session:
             c.wgpuComputePassEncoderDispatchWorkgroupsIndirect(recorded, buffers[name], offset)
         else:
             utils.dispatch_workgroups(recorded, *step["workgroups"])
-        utils.end_compute_pass(recorded)
 
     def _open(self) -> Any:
         """A device with the limits that every browser grants: none are asked for."""

@@ -16,7 +16,7 @@ from whet.errors import BadInput, DeviceLost, DeviceTimeout, WhetError
 from whet.gpu.adapter import AdapterInfo
 from whet.gpu.faults import CURES, Injector, translate
 from whet.gpu.ledger import Ledger
-from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
+from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step, Write
 
 POISON = 0xDEADBEEF
 # Far above any sum or layer that fits a device, software adapters included; below what a person waits for.
@@ -50,6 +50,8 @@ class Device:
         self._given_up = False
         # From the first pass's begin to the last one's end, in the last submission; None where it was not timed.
         self.span_ns: int | None = None
+        # When these were, on the device's own clock.
+        self.stamps_ns: tuple[int, int] | None = None
         self.timestamp_period_ns = _timestamp_period_ns(handle) if "timestamp-query" in handle.features else None
 
     def buffer(self, name: str, size_bytes: int, *, data: npt.NDArray[Any] | None = None) -> Buffer:
@@ -137,18 +139,20 @@ class Device:
     def submit(self, steps: Sequence[Step], *, timestamps: bool = False) -> list[tuple[str, int | None]]:
         """Runs the steps in order as one submission and waits. Returns each pass with its nanoseconds.
 
-        The time is None where the adapter has no timestamps or none were asked for.
+        The time is None where the adapter has no timestamps or none were asked for; passes that follow each other are
+        one compute pass then. A program with writes is run by `running.run`.
         """
         passes = [step for step in steps if isinstance(step, Pass)]
         if not (timestamps and self.timestamp_period_ns is not None and passes):
-            self.span_ns = None
+            self.span_ns = self.stamps_ns = None
             self._execute(steps, None)
             return [(one.name, None) for one in passes]
         with self._queries(len(passes)) as queries:
             self._execute(steps, queries)
             fetched = self._guarded("read", "reading timestamps", lambda: self._fetch(queries[1], 16 * len(passes)))
         ticks = fetched.view(np.int64) * self.timestamp_period_ns
-        self.span_ns = round(ticks[-1] - ticks[0])
+        self.stamps_ns = round(ticks[0]), round(ticks[-1])
+        self.span_ns = self.stamps_ns[1] - self.stamps_ns[0]
         return [(one.name, round(ticks[2 * i + 1] - ticks[2 * i])) for i, one in enumerate(passes)]
 
     def close(self) -> None:
@@ -213,29 +217,42 @@ class Device:
 
     def _record(self, steps: Sequence[Step], queries: tuple[Any, Any] | None) -> Any:
         encoder = self.handle.create_command_encoder()
-        index = 0
+        index, recorded = 0, None
         for step in steps:
-            if isinstance(step, Clear):
-                size = self._named(step.buffer).size_bytes - step.offset_bytes
-                encoder.clear_buffer(self._named(step.buffer).handle, step.offset_bytes, step.size_bytes or size)
-            elif isinstance(step, Copy):
-                source, target = self._named(step.source).handle, self._named(step.target).handle
-                encoder.copy_buffer_to_buffer(source, step.source_offset, target, step.target_offset, step.size_bytes)
-            else:
-                self._record_pass(encoder, step, queries[0] if queries else None, index)
+            if isinstance(step, Pass):
+                if recorded is None:
+                    recorded = self._begin(encoder, step, queries[0] if queries else None, index)
+                self._dispatch(recorded, step)
                 index += 1
+            if recorded is not None and (queries or not isinstance(step, Pass)):
+                recorded.end()
+                recorded = None
+            if isinstance(step, Clear):
+                size = self.named(step.buffer).size_bytes - step.offset_bytes
+                encoder.clear_buffer(self.named(step.buffer).handle, step.offset_bytes, step.size_bytes or size)
+            elif isinstance(step, Copy):
+                source, target = self.named(step.source).handle, self.named(step.target).handle
+                encoder.copy_buffer_to_buffer(source, step.source_offset, target, step.target_offset, step.size_bytes)
+            elif isinstance(step, Write):
+                raise BadInput(f"a write of {step.buffer} inside a submission", cure="run it by whet.gpu.running.run")
+        if recorded is not None:
+            recorded.end()
         if queries:
             encoder.resolve_query_set(queries[0], 0, 2 * index, queries[1], 0)
         return encoder.finish()
 
-    def _record_pass(self, encoder: Any, step: Pass, query_set: Any, index: int) -> None:
-        writes = None
-        if query_set is not None:
-            writes = {
-                "query_set": query_set,
-                "beginning_of_pass_write_index": 2 * index,
-                "end_of_pass_write_index": 2 * index + 1,
-            }
+    def _begin(self, encoder: Any, step: Pass, query_set: Any, index: int) -> Any:
+        """A compute pass: for this step alone if it is timed, else for all that follow without a clear or a copy."""
+        if query_set is None:
+            return encoder.begin_compute_pass(label=step.name)
+        writes = {
+            "query_set": query_set,
+            "beginning_of_pass_write_index": 2 * index,
+            "end_of_pass_write_index": 2 * index + 1,
+        }
+        return encoder.begin_compute_pass(label=step.name, timestamp_writes=writes)
+
+    def _dispatch(self, recorded: Any, step: Pass) -> None:
         pipeline = self.pipeline(step.kernel)
         group = self._groups.get((step.kernel, step.bindings))
         if group is None:
@@ -243,18 +260,17 @@ class Device:
                 layout=pipeline.get_bind_group_layout(0),
                 entries=[{"binding": i, "resource": self._resource(b)} for i, b in enumerate(step.bindings)],
             )
-        recorded = encoder.begin_compute_pass(label=step.name, **({"timestamp_writes": writes} if writes else {}))
         recorded.set_pipeline(pipeline)
         recorded.set_bind_group(0, group)
         if step.indirect is not None:
-            recorded.dispatch_workgroups_indirect(self._named(step.indirect[0]).handle, step.indirect[1])
+            recorded.dispatch_workgroups_indirect(self.named(step.indirect[0]).handle, step.indirect[1])
         elif step.workgroups is not None:
             recorded.dispatch_workgroups(*step.workgroups)
         else:
             raise BadInput(f"pass {step.name} has no size", cure="give workgroups or an indirect buffer")
-        recorded.end()
 
-    def _named(self, name: str) -> Buffer:
+    def named(self, name: str) -> Buffer:
+        """The live buffer of that name."""
         try:
             return self._buffers[name]
         except KeyError:
@@ -262,7 +278,7 @@ class Device:
 
     def _resource(self, binding: str | Span) -> dict[str, Any]:
         span = binding if isinstance(binding, Span) else Span(binding)
-        buffer = self._named(span.buffer)
+        buffer = self.named(span.buffer)
         size = buffer.size_bytes - span.offset_bytes if span.size_bytes is None else span.size_bytes
         return {"buffer": buffer.handle, "offset": span.offset_bytes, "size": size}
 

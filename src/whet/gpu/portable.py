@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any
 
 import numpy as np
@@ -17,45 +17,56 @@ import numpy.typing as npt
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported, WhetError
 from whet.gpu.device import Device
 from whet.gpu.faults import CURES
-from whet.gpu.program import Clear, Copy, Kernel, Pass, Program, Span, Step
+from whet.gpu.program import Clear, Command, Copy, Kernel, Pass, Program, Span
+from whet.gpu.running import run, split_inputs
+from whet.gpu.schedule import Pace, Submission
 
 Words = npt.NDArray[np.uint32]
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What a run left behind: the asked-for buffers, each pass with its nanoseconds, who ran it and what was said."""
+    """What a run left behind: the asked-for buffers, each pass with its nanoseconds, who ran it and what was said.
+
+    `walls_ns` has the wall time of each submission, whether the adapter has timestamps or not.
+    """
 
     outputs: Mapping[str, Words]
     passes: Sequence[tuple[str, int | None]]
+    walls_ns: Sequence[int]
     adapter: Mapping[str, Any]
     messages: Sequence[str] = field(default_factory=tuple)
 
 
 def run_here(
-    device: Device, program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]
+    device: Device,
+    program: Program,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    outputs: Sequence[str],
+    *,
+    timed: bool = True,
+    pace: Pace | None = None,
 ) -> Outcome:
     """The same run on a device of this process; buffers are released whatever happens."""
     check_names(program, inputs, outputs)
     made = device.allocate(program)
     try:
-        for name, data in inputs.items():
-            device.write(made[name], data)
-        passes = device.submit(program.steps, timestamps=True)
+        ran = run(device, program, inputs, timestamps=timed, pace=pace)
         read = {name: device.read(made[name]) for name in outputs}
     finally:
         for buffer in made.values():
             device.release(buffer)
     adapter = {"device": device.info.name, "description": device.info.driver, "backend": device.info.backend}
-    return Outcome(read, passes, adapter)
+    return Outcome(read, ran.passes, ran.walls_ns, adapter)
 
 
 def check_names(program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> None:
     """Refuses names that are no buffers and data that does not fit, before anything is sent anywhere."""
     for name in (*inputs, *outputs):
-        if name not in program.buffers:
+        if name not in program.buffers and (name in outputs or name not in program.uploads):
             raise BadInput(f"the program has no buffer {name!r}", cure=f"buffers: {', '.join(program.buffers)}")
-    for name, data in inputs.items():
+    contents, _ = split_inputs(program, inputs)
+    for name, data in contents.items():
         if data.nbytes > program.buffers[name] or data.nbytes % 4:
             raise BadInput(
                 f"{data.nbytes} bytes for {name}, which holds {program.buffers[name]}",
@@ -63,18 +74,28 @@ def check_names(program: Program, inputs: Mapping[str, npt.NDArray[Any]], output
             )
 
 
-def encode(program: Program, inputs: Mapping[str, npt.NDArray[Any]], outputs: Sequence[str]) -> dict[str, Any]:
-    """The request that a runner elsewhere understands. Each kernel is sent once."""
+def encode(
+    program: Program,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    outputs: Sequence[str],
+    *,
+    timed: bool = True,
+    pace: Pace | None = None,
+) -> dict[str, Any]:
+    """The request that a runner elsewhere understands. Each kernel is sent once; submissions are cut here."""
     check_names(program, inputs, outputs)
+    contents, uploads = split_inputs(program, inputs)
     kernels: dict[Kernel, int] = {}
-    steps = [_step(step, kernels) for step in program.steps]
+    submissions = [_submission(one, kernels) for one in (pace or Pace()).submissions(program.steps)]
     return {
         "buffers": dict(program.buffers),
-        "contents": {name: _base64(data) for name, data in {**program.constants, **inputs}.items()},
+        "contents": {name: _base64(data) for name, data in {**program.constants, **contents}.items()},
+        "uploads": {name: _base64(data) for name, data in uploads.items()},
         "kernels": [
             {"source": kernel.source, "entry": kernel.entry, "constants": dict(kernel.constants)} for kernel in kernels
         ],
-        "steps": steps,
+        "submissions": submissions,
+        "timed": timed,
         "outputs": list(outputs),
     }
 
@@ -90,6 +111,7 @@ def decode(answer: Mapping[str, Any], *, where: str) -> Outcome:
                 for name, text in answer["outputs"].items()
             },
             passes=[(str(name), None if spent is None else round(spent)) for name, spent in answer["passes"]],
+            walls_ns=[round(spent) for spent in answer["walls"]],
             adapter=dict(answer["adapter"]),
             messages=tuple(map(str, answer["messages"])),
         )
@@ -97,7 +119,14 @@ def decode(answer: Mapping[str, Any], *, where: str) -> Outcome:
         raise DeviceError(f"{where} answered with nonsense: {error!r}", cure="run it again") from error
 
 
-def _step(step: Step, kernels: dict[Kernel, int]) -> dict[str, Any]:
+def _submission(submission: Submission, kernels: dict[Kernel, int]) -> dict[str, Any]:
+    return {
+        "writes": [asdict(write) for write in submission.writes],
+        "steps": [_step(command, kernels) for command in submission.commands],
+    }
+
+
+def _step(step: Command, kernels: dict[Kernel, int]) -> dict[str, Any]:
     match step:
         case Clear(buffer, offset, size):
             return {"clear": buffer, "offset": offset, "size": size}
@@ -109,7 +138,7 @@ def _step(step: Step, kernels: dict[Kernel, int]) -> dict[str, Any]:
                 "source_offset": source_offset,
                 "target_offset": target_offset,
             }
-        case Pass(name, kernel, bindings, workgroups, indirect):
+        case Pass(name, kernel, bindings, workgroups, indirect, _):
             return {
                 "pass": name,
                 "kernel": kernels.setdefault(kernel, len(kernels)),

@@ -1,7 +1,8 @@
 """What a device is to do, as plain data: buffers by name and steps in order.
 
 Nothing here holds a handle, so the same program runs on a device of this process, under another WebGPU
-implementation or in a browser, and its buffers can be added up without any GPU.
+implementation or in a browser, and its buffers can be added up without any GPU. `schedule.py` cuts the steps into
+submissions.
 """
 
 from __future__ import annotations
@@ -33,13 +34,18 @@ class Span:
 
 @dataclass(frozen=True)
 class Pass:
-    """One dispatch in a pass of its own, so that it is timed alone. `bindings` follow the order of @binding."""
+    """One dispatch. `bindings` follow the order of @binding.
+
+    It is in a compute pass of its own where it is timed; otherwise passes that follow each other are merged into one.
+    `cost_ns` is what it takes by a model of the engine: how much fits one submission is judged by it.
+    """
 
     name: str
     kernel: Kernel
     bindings: tuple[str | Span, ...]
     workgroups: tuple[int, int, int] | None = None
     indirect: tuple[str, int] | None = None
+    cost_ns: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -62,13 +68,29 @@ class Copy:
     target_offset: int = 0
 
 
-Step = Pass | Clear | Copy
+@dataclass(frozen=True)
+class Write:
+    """Copies a part of an upload, which is on the host, into a buffer. What comes after it is another submission."""
+
+    upload: str
+    buffer: str
+    size_bytes: int
+    upload_offset: int = 0
+    buffer_offset: int = 0
+
+
+Command = Pass | Clear | Copy
+Step = Command | Write
 
 
 @dataclass(frozen=True)
 class Program:
-    """Buffers with their bytes, contents that never change (tables, parameters), and the steps of one run."""
+    """Buffers with their bytes, contents that never change (tables, parameters), and the steps of one run.
+
+    `uploads` are what its writes read from, with their bytes: data of the host, never on the device as a whole.
+    """
 
     buffers: Mapping[str, int]
     steps: tuple[Step, ...]
     constants: Mapping[str, npt.NDArray[np.uint32]] = field(default_factory=dict)
+    uploads: Mapping[str, int] = field(default_factory=dict)

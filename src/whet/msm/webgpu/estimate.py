@@ -33,6 +33,11 @@ def estimated_ns(geometry: Geometry, *, planned: bool) -> float:
     return _time_ns(geometry, passes(geometry, planned=planned))
 
 
+def pass_ns(additions: int) -> float:
+    """One pass. Summed over a plan it is `estimated_ns`, but for the submissions and what the reduction rounds off."""
+    return additions * ADDITION_NS + PASS_NS
+
+
 def least_ns(geometry: Geometry, *, planned: bool) -> float:
     """No more than `estimated_ns`, and not falling with the number of batches: what more of them cannot undercut."""
     return _time_ns(geometry, _passes_but_combining(geometry, planned))

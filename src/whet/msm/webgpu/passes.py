@@ -15,10 +15,11 @@ COLUMNS_WORKGROUP = 256
 
 
 class Dispatch(NamedTuple):
-    """A pass by the name of its kernel, its workgroups, and the parameters that are its own."""
+    """A pass by the name of its kernel, its workgroups, the additions that it makes at most, and its own parameters."""
 
     name: str
     workgroups: tuple[int, int, int]
+    additions: int = 0
     step: Mapping[str, int] = MappingProxyType({})
 
 
@@ -33,14 +34,14 @@ def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatc
         Dispatch("scatter", grid),
     ]
     if not choice.planned:
-        return [*sort, _line("accumulate", windows * columns, WORKGROUP)]
+        return [*sort, _line("accumulate", windows * columns, WORKGROUP, windows * geometry.rows)]
     tasks = geometry.max_tasks
     return [
         *sort,
         _line("classify", windows * columns, BLOCK_BUCKETS),
         Dispatch("totals", (1, 1, 1)),
         _line("list", windows * columns, BLOCK_BUCKETS),
-        _line("accumulate", tasks // choice.slots, choice.tpb),
+        _line("accumulate", tasks // choice.slots, choice.tpb, windows * geometry.rows),
         *(
             _line("combine", tasks, COMBINE_RADIX * WORKGROUP, stride=COMBINE_RADIX**level)
             for level in range(geometry.combine_levels)
@@ -54,8 +55,9 @@ def to_result(geometry: Geometry, windows: int) -> list[Dispatch]:
     made = []
     for arrays in range(1, geometry.window_bits):
         half = geometry.columns >> arrays
-        threads = reduce_threads(windows * half * arrays)
-        made.append(_line("reduce", threads, WORKGROUP, half=half, arrays=arrays, threads=threads))
+        pairs = windows * half * arrays
+        threads = reduce_threads(pairs)
+        made.append(_line("reduce", threads, WORKGROUP, pairs, half=half, arrays=arrays, threads=threads))
     return [*made, _line("gather", windows * geometry.window_bits, WORKGROUP)]
 
 
@@ -64,5 +66,5 @@ def reduce_threads(pairs: int) -> int:
     return max(-(-pairs // REDUCE_PAIRS), min(pairs, REDUCE_THREADS))
 
 
-def _line(name: str, items: int, per_workgroup: int, **step: int) -> Dispatch:
-    return Dispatch(name, (-(-items // per_workgroup), 1, 1), step)
+def _line(name: str, items: int, per_workgroup: int, additions: int = 0, **step: int) -> Dispatch:
+    return Dispatch(name, (-(-items // per_workgroup), 1, 1), additions, step)

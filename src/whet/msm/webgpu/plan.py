@@ -1,20 +1,20 @@
 """From sizes and knobs to a program: pure Python, no device. See README.md for the stages.
 
-`build` gives a `Plan`: the program, its batches and what the host needs to feed it and to finish. A runner that has all
-scalars on the device runs `plan.program.steps` as one submission. A plan whose scalars are `sliced` is run batch by
-batch: write the batch's planes into `scalars`, then submit its steps.
+`build` gives a `Plan`: the program, its batches and what the host needs to feed it and to finish. Scalars are an input
+of the program; where they are `sliced`, they are an upload of which each batch writes the planes that it reads.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from whet.gpu.program import Clear, Copy, Program, Step
+from whet.gpu.program import Clear, Command, Copy, Pass, Program, Write
+from whet.msm.webgpu.estimate import pass_ns
 from whet.msm.webgpu.geometry import Batch, Geometry, Records
 from whet.msm.webgpu.kernels import Plant, Templates, render, templates
 from whet.msm.webgpu.knobs import Choice
@@ -24,17 +24,21 @@ from whet.msm.webgpu.passes import Dispatch, to_buckets, to_result
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.sizes import COUNTER_BYTES, POINT_BYTES, buffer_sizes
 
+Words = npt.NDArray[np.uint32]
+PLANES = "planes"  # of all scalars, on the host
+
 
 @dataclass(frozen=True)
 class BatchSteps:
-    """One batch: the planes of the scalars that it reads, its steps up to the bucket sums, and the rest."""
+    """One batch: what is written before it if scalars are sliced, its steps up to the bucket sums, and the rest."""
 
     batch: Batch
-    to_buckets: tuple[Step, ...]
-    to_result: tuple[Step, ...]
+    writes: tuple[Write, ...]
+    to_buckets: tuple[Command, ...]
+    to_result: tuple[Command, ...]
 
     @property
-    def steps(self) -> tuple[Step, ...]:
+    def steps(self) -> tuple[Command, ...]:
         return self.to_buckets + self.to_result
 
 
@@ -55,6 +59,10 @@ class Plan:
     def result_bytes(self) -> int:
         """What is read back: c points per window, then the work counters. Also the size of the staging buffer."""
         return self.program.buffers["result"]
+
+    def scalars(self, planes: Words) -> dict[str, Words]:
+        """The scalars of all vectors as the input of the program that they are: a buffer, or an upload if sliced."""
+        return {PLANES if self.sliced else "scalars": planes}
 
     def counters(self, result: npt.NDArray[Any]) -> dict[str, int]:
         """The work counters at the end of a result."""
@@ -107,22 +115,33 @@ class _Assembly:
         params = np.zeros(sizes["params"] // 4, np.uint32)
         rows = self.records.array()
         params[: len(rows)] = rows
-        steps = tuple(step for one in batches for step in one.steps)
-        return Plan(self.request, self.geometry, Program(sizes, steps, {"params": params}), tuple(batches))
+        steps = tuple(step for one in batches for step in (*one.writes, *one.steps))
+        uploads = {PLANES: 4 * self.geometry.all_words * self.geometry.rows} if self.geometry.sliced else {}
+        program = Program(sizes, steps, {"params": params}, uploads)
+        return Plan(self.request, self.geometry, program, tuple(batches))
 
     def _batch(self, number: int, batch: Batch) -> BatchSteps:
-        before: list[Step] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
+        before: list[Command] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
         sums = to_buckets(self.geometry, self.choice, batch.windows)
-        after = [self._pass(one, batch) for one in to_result(self.geometry, batch.windows)]
+        after: list[Command] = [self._pass(one, batch) for one in to_result(self.geometry, batch.windows)]
         if number == self.geometry.batch_count - 1:
             target = POINT_BYTES * self.geometry.all_windows * self.geometry.window_bits
             after.append(Copy("tally", "result", COUNTER_BYTES, 4 * FIRST_COUNTER, target))
-        return BatchSteps(batch, tuple(before + [self._pass(one, batch) for one in sums]), tuple(after))
+        return BatchSteps(
+            batch, self._writes(batch), (*before, *(self._pass(one, batch) for one in sums)), tuple(after)
+        )
 
-    def _pass(self, one: Dispatch, batch: Batch) -> Step:
+    def _writes(self, batch: Batch) -> tuple[Write, ...]:
+        if not self.geometry.sliced:
+            return ()
+        plane_bytes = 4 * self.geometry.rows
+        return (Write(PLANES, "scalars", batch.words * plane_bytes, batch.first_word * plane_bytes),)
+
+    def _pass(self, one: Dispatch, batch: Batch) -> Pass:
         """A pass with a parameter record of its own; equal records are one."""
         request = self.request
         row = self.geometry.record(
             batch, resident=request.resident, offset=request.offset, slots=self.choice.slots, **one.step
         )
-        return self.passes[one.name].at(one.name, self.records.place(row), one.workgroups)
+        made = self.passes[one.name].at(one.name, self.records.place(row), one.workgroups)
+        return replace(made, cost_ns=pass_ns(one.additions))

@@ -11,6 +11,8 @@ import numpy as np
 from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported, WrongAnswer
 from whet.gpu import Buffer, Device, Program, open_device
 from whet.gpu.ledger import Ledger
+from whet.gpu.running import run
+from whet.gpu.schedule import LIMIT_NS, Pace
 from whet.gpu.trusted import distrust
 from whet.msm.affine import Event, Progress
 from whet.msm.validate import Limbs
@@ -26,7 +28,6 @@ from whet.protocol import MemoryRow
 
 FEATURES = ("timestamp-query", "shader-int64")
 POINT_BUFFERS = ("points_x", "points_y")
-MOST_TIMED_PASSES = 2048  # a query set holds 4,096 timestamps
 
 
 class WebGpuSums:
@@ -35,6 +36,7 @@ class WebGpuSums:
     `adapter` is part of an adapter's key; the best one by default. `timed` keeps the nanoseconds of every pass.
     A device has to give a known answer before its first use. With `verify` each answer is checked as well; after one
     that fails, everything on the device is made anew and the known answer asked again.
+    No submission is to take longer than `submission_limit_s` at the speed measured so far; a pass is never cut.
     """
 
     def __init__(
@@ -46,13 +48,16 @@ class WebGpuSums:
         memory_budget: int | None = None,
         timed: bool = False,
         verify: bool = True,
+        submission_limit_s: float = LIMIT_NS / 1e9,
     ) -> None:
         self.choice = choice
         self.timed = timed
         self.passes_ns: list[tuple[str, int | None]] = []
+        self.span_ns: int | None = None
         self._points = points
         self._adapter = adapter
         self._budget = memory_budget
+        self._pace = Pace(1e9 * submission_limit_s)
         self._turn = Lock()
         self._device: Device | None = None
         self._check = WindowCheck(points) if verify else None
@@ -71,10 +76,9 @@ class WebGpuSums:
     def batch(self, vectors: Sequence[Limbs], offset: int = 0, *, cancel: Event | None = None) -> list[Answer]:
         """One sum per vector of scalars. Vectors that follow each other with one length share a submission."""
         with self._turn:
-            if cancel is not None and cancel.is_set():
-                raise Cancelled("the computation was cancelled", cure="start it again")
+            _require_wanted(cancel)
             try:
-                return [answer for run in _same_length(vectors) for answer in self._answers(run, offset)]
+                return [answer for part in _same_length(vectors) for answer in self._answers(part, offset, cancel)]
             except WrongAnswer:
                 distrust(self.device.info)
                 self._clear()
@@ -153,7 +157,7 @@ class WebGpuSums:
         if device is not None:
             device.close()
 
-    def _answers(self, vectors: Sequence[Limbs], offset: int) -> list[Answer]:
+    def _answers(self, vectors: Sequence[Limbs], offset: int, cancel: Event | None) -> list[Answer]:
         if not len(vectors[0]):
             return [Answer(np.zeros(8, np.uint64)) for _ in vectors]
         device = self._opened()
@@ -165,10 +169,10 @@ class WebGpuSums:
             if len(vectors) == 1:
                 raise
             half = len(vectors) // 2
-            return self._answers(vectors[:half], offset) + self._answers(vectors[half:], offset)
+            return self._answers(vectors[:half], offset, cancel) + self._answers(vectors[half:], offset, cancel)
         planes = np.concatenate([upload_scalars(scalars, geometry=plan.geometry) for scalars in vectors])
         compare = self._check.begin(vectors, offset, plan.geometry) if self._check is not None else None
-        self.passes_ns = self._submit(device, plan, planes)
+        self._run(device, plan, planes, cancel)
         result = device.read(self._buffers["result"])
         sums = window_sums(plan.geometry, result)
         if compare is not None:
@@ -176,17 +180,17 @@ class WebGpuSums:
         work = plan.counters(result)
         return [Answer(point, work) for point in finish(plan.geometry, sums)]
 
-    def _submit(self, device: Device, plan: Plan, planes: Words) -> list[tuple[str, int | None]]:
-        timed = self.timed and len(plan.program.steps) <= MOST_TIMED_PASSES
-        if not plan.sliced:
-            device.write(self._buffers["scalars"], planes)
-            return device.submit(plan.program.steps, timestamps=timed)
-        passes: list[tuple[str, int | None]] = []
-        for one in plan.batches:
-            first = one.batch.first_word
-            device.write(self._buffers["scalars"], planes[first : first + one.batch.words])
-            passes += device.submit(one.steps, timestamps=timed)
-        return passes
+    def _run(self, device: Device, plan: Plan, planes: Words, cancel: Event | None) -> None:
+        """Submission by submission; between two of them a call can be cancelled."""
+        ran = run(
+            device,
+            plan.program,
+            plan.scalars(planes),
+            timestamps=self.timed,
+            pace=self._pace,
+            between=lambda: _require_wanted(cancel),
+        )
+        self.passes_ns, self.span_ns = ran.passes, ran.span_ns
 
     def _planned(self, device: Device, n: int, offset: int, vectors: int) -> Plan:
         """The plan of this call with its buffers; those of the call before are used again where their sizes agree."""
@@ -223,6 +227,11 @@ def _multiply(device: Device, choice: Choice) -> str:
     found = fastest_multiply(device)
     device.ledger = Ledger()
     return found
+
+
+def _require_wanted(cancel: Event | None) -> None:
+    if cancel is not None and cancel.is_set():
+        raise Cancelled("the computation was cancelled", cure="start it again")
 
 
 def _binding_limit(limits: dict[str, int]) -> int:
