@@ -46,11 +46,14 @@ def test_blocks_run(page, code, tmp_path, monkeypatch):
 
     monkeypatch.chdir(tmp_path)
     save_file(layer_weights(), "model.safetensors")
+    (tmp_path / "examples").symlink_to(ROOT / "examples")
     made = execute(page, code, {"points": [(1, 2)] * 9, "scalars": [5] * 9})
     if "commitment" in made:
         from whet.msm import msm
 
         assert made["commitment"] == msm([(1, 2)], [45])
+    if "run" in made:
+        assert made["run"].gates and all(gate.green for gate in made["run"].gates)
 
 
 @pytest.mark.gpu
