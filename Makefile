@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f 2>/dev/null)
-TEST_WORKERS ?= 2
+TEST_WORKERS ?= 3
 TRIALS ?= 200
 
 .PHONY: help setup system driver demo test soak bench bench-peers lint format clean
@@ -48,6 +48,7 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak_honest.py
 	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
 	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
+	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
 	@benchmarks/graph_peers/build
