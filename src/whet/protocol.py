@@ -220,6 +220,14 @@ class HardCase:
     tolerance: Tolerance | None = None
 
 
+@dataclass(frozen=True)
+class Inspection:
+    """What was compared inside a variant, and where it is first wrong; no findings where all is right."""
+
+    compared: str
+    findings: Sequence[str] = ()
+
+
 class Engine(ABC):
     """Base of every engine, ours and yours."""
 
@@ -269,6 +277,10 @@ class Engine(ABC):
         Deterministic in (seed, number). An engine that has none gives none.
         """
         return ()
+
+    def inspect(self, variant: Variant, case: Case, seed: int, device: str) -> Inspection | None:
+        """Looks inside one run of a variant for the first place that is wrong; None where nothing can be seen."""
+        return None
 
     def candidates(self, case: Case) -> Sequence[str]:
         """Variants worth measuring for a case on an unknown machine, the safe default first, then by promise."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from contextlib import contextmanager
 from functools import cached_property
-from itertools import pairwise
 
 import numpy as np
 
@@ -14,7 +13,9 @@ from whet.gpu.running import run as run_program
 from whet.msm import inputs as make
 from whet.msm.oracle import known_multiples
 from whet.msm.point import R
-from whet.msm.webgpu.finish import finish, upload_points, upload_scalars, window_sums
+from whet.msm.webgpu import bucket_probe as probe
+from whet.msm.webgpu.bucket_model import digits
+from whet.msm.webgpu.finish import finish, upload_scalars, window_sums
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.plan import build
 
@@ -48,15 +49,8 @@ class Subject:
 def loaded(device, subject, choice, **given):
     """A plan with its buffers on the device, points written."""
     plan = build(subject.n, choice, resident=len(subject.points), **given)
-    buffers = device.allocate(plan.program)
-    try:
-        x, y = upload_points(subject.points, glv=choice.glv)
-        device.write(buffers["points_x"], x)
-        device.write(buffers["points_y"], y)
+    with probe.loaded(device, plan, subject.points) as buffers:
         yield plan, buffers
-    finally:
-        for buffer in buffers.values():
-            device.release(buffer)
 
 
 def run(device, plan, buffers, subject):
@@ -85,53 +79,15 @@ def additions(subject, c):
     """Additions that the bucket sums need, and buckets of a single point: from Python's own signed digits."""
     counts = Counter()
     for scalar in subject.scalars:
-        # s = sum of 2^(cw) (round(s / 2^(cw)) - 2^c round(s / 2^(c(w+1)))), halves rounded up.
-        rounded = [scalar % R, *((scalar % R + (1 << (low - 1))) >> low for low in range(c, 256 + c, c))]
-        digits = [here - (above << c) for here, above in pairwise(rounded)]
-        assert sum(digit << c * window for window, digit in enumerate(digits)) == scalar % R
-        counts.update((window, abs(digit)) for window, digit in enumerate(digits) if digit)
+        found = digits(scalar % R, c, -(-256 // c))
+        assert sum(digit << c * window for window, digit in enumerate(found)) == scalar % R
+        counts.update((window, abs(digit)) for window, digit in enumerate(found) if digit)
     sizes = list(counts.values())
     return sum(size - 1 for size in sizes), sizes.count(1)
 
 
 def bucket_sums(device, subject, choice, **given):
     """The bucket sums of every batch, one after the other, as words."""
-    found = []
     with loaded(device, subject, choice, **given) as (plan, buffers):
-        planes = upload_scalars(subject.limbs, geometry=plan.geometry)
-        for one in plan.batches:
-            batch = one.batch
-            device.write(buffers["scalars"], planes[batch.first_word : batch.first_word + batch.words])
-            device.submit(one.to_buckets)
-            size = 64 * batch.windows * plan.geometry.columns
-            found.append(device.read(buffers["buckets"], size_bytes=size))
-            device.submit(one.to_result)
-    return np.concatenate(found)
-
-
-def tasks_of(counts, most_tasks, least_additions=16):
-    """The walk of every task in Python: pieces as (task, bucket, first point, end, kind).
-
-    `test_every_point_of_every_bucket_is_walked_once` shows that it covers every point once, and
-    `test_tasks_are_those_of_the_model` that the tasks of a GPU are these.
-    """
-    starts, before = [], 0
-    for count in counts:
-        starts.append(before)
-        before += count - 1
-    tasks = min(-(-before // least_additions), most_tasks)
-    share, extra = divmod(before, tasks)
-    for task in range(tasks):
-        first = task * share + min(task, extra)
-        left = (task + 1) * share + min(task + 1, extra) - first
-        bucket = max(b for b, start in enumerate(starts) if start <= first)
-        point = first - starts[bucket]
-        split = point > 0
-        point += split
-        while left:
-            taken = min(left + (not split), counts[bucket] - point)
-            left -= taken - (not split)
-            end = point + taken
-            kind = "whole" if not split else "head"
-            yield task, bucket, point, end, kind if end == counts[bucket] else "tail"
-            bucket, point, split = bucket + 1, 0, False
+        batches = probe.stepped(device, plan, buffers, subject.limbs)
+        return np.concatenate([probe.bucket_words(device, plan, buffers, one) for one in batches])

@@ -149,6 +149,6 @@ def test_the_trial_on_a_device_decides_what_a_sum_is_made_of(monkeypatch, tried)
 def test_chains_name_their_operation():
     assert "fe_inv(a)" in chain("invert", 8, wide=False, threads=64).kernel.source
     with pytest.raises(Unsupported, match="64-bit"):
-        from whet.msm.webgpu.sums import _multiply
+        from whet.msm.webgpu.sums import uses_wide
 
-        _multiply(SimpleNamespace(info=SimpleNamespace(features=(), key="old")), Choice(multiply="wide"))
+        uses_wide(SimpleNamespace(info=SimpleNamespace(features=(), key="old")), Choice(multiply="wide"))

@@ -7,13 +7,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from msm_on_gpu import tasks_of
 
 from whet.errors import BadInput, DeviceOutOfMemory
 from whet.gpu import Copy, Pass
 from whet.gpu.adapter import BROWSER_FLOOR
 from whet.msm.engine import MsmEngine
-from whet.msm.webgpu.candidates import DEFAULT, candidates
+from whet.msm.webgpu.bucket_model import tasks_of
 from whet.msm.webgpu.geometry import window_bits
 from whet.msm.webgpu.knobs import SPECS, Choice
 from whet.msm.webgpu.memory import memory_map
@@ -188,11 +187,6 @@ def test_bad_knobs_are_refused_before_a_shader_is_rendered(spelled, tried):
     with pytest.raises(BadInput):
         parse_variant(MsmEngine(), spelled)
     tried("malformed inputs")
-
-
-def test_candidates_begin_with_the_safe_default():
-    assert candidates()[0] == DEFAULT
-    assert len(set(candidates())) == len(candidates())
 
 
 def test_window_bits_grow_with_the_size():

@@ -9,10 +9,11 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run, tasks_of
+from msm_on_gpu import Subject, additions, bucket_sums, compute, loaded, run
 
 from whet.msm import inputs as make
 from whet.msm.point import R
+from whet.msm.webgpu.bucket_model import tasks_of
 from whet.msm.webgpu.geometry import MIN_TASK_ADDITIONS
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.layout import TALLY, TALLY_WORDS

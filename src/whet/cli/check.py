@@ -41,15 +41,24 @@ if TYPE_CHECKING:
     "--repeats", type=click.IntRange(1), default=3, show_default=True, help="Repeats per case, each on fresh inputs."
 )
 @click.option("--task", is_flag=True, help="Check the task instead: does any answer that costs nothing pass?")
+@click.option("--buckets", is_flag=True, help="Look inside GPU variants of msm: which bucket is first wrong, and why.")
 @options.as_json
-def command(task: bool, **given: Any) -> ExitCode:
+def command(task: bool, buckets: bool, **given: Any) -> ExitCode:
     """Checks variants against the oracle and times nothing.
 
     Without a size or profile it goes through the engine's own cases, without a variant through all of them. With --task
     it checks the oracle and the inputs themselves, with answers such as zeros, an input or the answer to another seed.
+    With --buckets it compares every bucket and window of one sum with a model in Python and with gpu_plain, and names
+    the first wrong one, its batch, the stage to blame and the tasks that wrote it.
 
     Exit codes: 0 all green, 3 any red; with --task 3 if such an answer passes.
     """
+    if task and buckets:
+        raise BadInput("--task and --buckets are two checks", cure="give one of them")
+    if buckets:
+        from whet.cli.check_buckets import check_buckets
+
+        return check_buckets(**given)
     if task:
         from whet.cli.check_task import check_task
 

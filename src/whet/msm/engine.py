@@ -26,6 +26,7 @@ from whet.protocol import (
     Case,
     Engine,
     HardCase,
+    Inspection,
     Kernels,
     MemoryRow,
     Output,
@@ -126,6 +127,23 @@ class MsmEngine(Engine):
         logs = make.to_ints(make.logs(case.profile, _size(case), fixed_seed))
         answer = known_multiples(logs, make.to_ints(inputs["scalars"]))
         return {"point": np.frombuffer(answer.to_bytes(), np.uint64)}
+
+    def inspect(self, variant: Variant, case: Case, seed: int, device: str) -> Inspection | None:
+        """Bucket by bucket, on points of known logarithm."""
+        n = _size(case)
+        if variant.name not in GPU_SPECS or n == 0:
+            return None
+        from whet.gpu import open_device
+        from whet.msm.webgpu.bucket_probe import probe
+        from whet.msm.webgpu.sums import FEATURES, uses_wide
+
+        choice = Choice.of(variant.name, variant.knobs)
+        with open_device(device.partition(":")[2] or None, features=FEATURES) as opened:
+            logs, scalars = make.logs(case.profile, n, seed), make.scalars(case.profile, n, seed)
+            wide = uses_wide(opened, choice)
+            found = probe(opened, choice, make.to_ints(logs), make.to_ints(scalars), wide=wide)
+        windows = f"{found.buckets:,} buckets in {found.batches} batch{'' if found.batches == 1 else 'es'}"
+        return Inspection(f"{windows} against the model", found.lines())
 
     def hard_cases(self, seed: int, numbers: range) -> Iterator[HardCase]:
         for number in numbers:

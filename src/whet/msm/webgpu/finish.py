@@ -71,25 +71,30 @@ def _halves(scalars: Limbs, geometry: Geometry) -> Words:
     return planes
 
 
-def window_sums(geometry: Geometry, result: npt.NDArray[Any]) -> Limbs:
-    """The gathered parts to one point per window, (windows, 8): V[0] + sum of 2^i V[2^i], the highest power first.
+def gathered(geometry: Geometry, result: npt.NDArray[Any]) -> tuple[Limbs, int | None]:
+    """The parts of all windows, (windows, c, 8), and the first window with one that is no point of the curve.
 
-    Every part has to be a point of the curve with coordinates below p: what a device stored wrongly hardly ever is.
+    Coordinates have to be below p as well: what a device stored wrongly hardly ever is a point.
     """
     windows, c = geometry.all_windows, geometry.window_bits
     words = np.ascontiguousarray(result).view(np.uint32)[: windows * c * _POINT_WORDS]
     coordinates = words.view(np.uint64).reshape(-1, 4)
-    native = _scaled(coordinates, pow(_DEVICE_FROM_NATIVE, -1, P))
-    wrong, reason = curve.check_on_curve(native.reshape(-1, 8))
+    native = _scaled(coordinates, pow(_DEVICE_FROM_NATIVE, -1, P)).reshape(-1, 8)
+    wrong, reason = curve.check_on_curve(native)
     if (above := fp.first_not_canonical(coordinates)) >= 0:
         wrong, reason = above // 2, 1
-    if reason:
+    return native.reshape(windows, c, 8), wrong // c if reason else None
+
+
+def window_sums(geometry: Geometry, result: npt.NDArray[Any]) -> Limbs:
+    """The gathered parts to one point per window, (windows, 8): V[0] + sum of 2^i V[2^i], the highest power first."""
+    parts, wrong = gathered(geometry, result)
+    if wrong is not None:
         raise WrongAnswer(
-            f"the device gave a part of window {wrong // c} that is no point of the curve", cure=CURES[WrongAnswer]
+            f"the device gave a part of window {wrong} that is no point of the curve", cure=CURES[WrongAnswer]
         )
-    parts = native.reshape(windows, c, 8)
     sums = np.ascontiguousarray(parts[:, 1])
-    for i in range(2, c):
+    for i in range(2, geometry.window_bits):
         sums = curve.add_mixed(curve.double(sums), np.ascontiguousarray(parts[:, i]))
     return curve.add_mixed(sums, np.ascontiguousarray(parts[:, 0]))  # type: ignore[no-any-return]
 

@@ -124,7 +124,7 @@ class WebGpuSums:
         if self._device is None:
             device = open_device(self._adapter, features=FEATURES)
             try:
-                self._wide = _multiply(device, self.choice) == WIDE
+                self._wide = uses_wide(device, self.choice)
                 self._fill(device)
             except BaseException:
                 device.close()
@@ -218,15 +218,15 @@ class WebGpuSums:
         return plan
 
 
-def _multiply(device: Device, choice: Choice) -> str:
-    """The multiply to use. What its trial allocates, if there is one, is gone from the ledger afterwards."""
+def uses_wide(device: Device, choice: Choice) -> bool:
+    """Whether the multiply has 64-bit integers. What its trial allocates is gone from the ledger afterwards."""
     if choice.multiply == WIDE and "shader-int64" not in device.info.features:
         raise Unsupported(f"{device.info.key} has no 64-bit integers", cure="use multiply=portable")
     if choice.multiply != "auto":
-        return choice.multiply
+        return choice.multiply == WIDE
     found = fastest_multiply(device)
     device.ledger = Ledger()
-    return found
+    return found == WIDE
 
 
 def _require_wanted(cancel: Event | None) -> None:
