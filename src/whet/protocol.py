@@ -193,6 +193,14 @@ class Kernels:
     passes: Mapping[str, KernelSource]
 
 
+@dataclass(frozen=True)
+class Sheet:
+    """Regions of one run as a kernel wrote them, worker by worker: the cells as .npy, and what they mean as JSON."""
+
+    cells: bytes
+    about: bytes
+
+
 @dataclass
 class Timing:
     """What a device clock said about the last run; an engine that has none leaves it None."""
@@ -202,6 +210,8 @@ class Timing:
     # Of these regions: what a verdict sums by (such as `k_reducible`), and which ones wait for others.
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     waits: frozenset[str] = frozenset()
+    # Where every stretch of every worker is known; `regions_ns` are then its totals.
+    sheet: Sheet | None = None
 
 
 @dataclass(frozen=True)

@@ -91,6 +91,13 @@ def test_a_sweep_names_crossings_and_noise(capsys):
     assert out.count("noise floor") == 5 and "plain: time grows as elements^1.00" in out
 
 
+def test_a_sweep_says_where_variants_of_a_gpu_ran(capsys):
+    adapter = {"adapter": {"key": "gpu-vulkan"}}
+    runs = [msgspec.structs.replace(run, environment={**run.environment, **adapter}) for run in scripted_sweep()]
+    show_growth(runs)
+    assert "device=cpu + webgpu:gpu-vulkan " in capsys.readouterr().out
+
+
 def test_exit_codes_do_not_depend_on_the_arms_of_the_trial():
     run = blocked_run(1, tails=True, weaker=True)
     assert exit_code([run]) == ExitCode.OK

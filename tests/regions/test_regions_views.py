@@ -18,6 +18,7 @@ from whet.evidence.report import render_report
 from whet.regions import timeline_fragment
 from whet.regions.accounting import account
 from whet.regions.capture import About, from_legacy, load, save
+from whet.regions.reducer import reduce
 from whet.regions.schema import builtin
 from whet.regions.sources import from_stages
 from whet.regions.terminal import bar
@@ -267,6 +268,19 @@ def test_the_msm_engine_is_captured_by_its_own_stages(whet, tmp_path):
     assert code == ExitCode.OK and "3 repeats" in text
     counted = account(load(out))
     assert len(counted.rows) == 3 and all(row.roots and row.doubled == 0 for row in counted.rows)
+
+
+def test_the_decode_engine_is_captured_worker_by_worker(whet, tmp_path):
+    """The kernel's own sheet of one call, recorded without being told to: real places in time, no stage lengths."""
+    out = tmp_path / "decode.npz"
+    code, text = whet("capture", "decode", "fused:workers=2", "--repeats", "2", "--out", out)
+    assert code == ExitCode.OK and "2 workers" in text and "assumed" not in text
+    captured = load(out)
+    counted = account(captured)
+    assert counted.coverage >= 0.95 and len(counted.rows) == 2
+    assert "timing=true" in captured.about.launch["variant"] and captured.about.launch["engine"] == "decode"
+    used = {region.region: region.active_workers for region in reduce(captured).rows}
+    assert used["norm"] == used["wait_project"] == used["wait_fc1"] == 2 and used["gather"] == 1
 
 
 def test_a_prediction_is_stated_and_checked_from_the_command_line(whet, tmp_path):

@@ -23,7 +23,7 @@ def show_growth(runs: Sequence[Run]) -> None:
 
     out = console()
     first = runs[0]
-    out.print(f"{first.engine}  profile={first.case.profile}  device={first.device}  seed={first.seed}")
+    out.print(f"{first.engine}  profile={first.case.profile}  device={first.where}  seed={first.seed}")
     table = Table(box=None, pad_edge=False, header_style="dim")
     for heading in (
         "case",

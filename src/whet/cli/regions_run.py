@@ -25,15 +25,17 @@ OUT = click.Path(path_type=Path, dir_okay=False)
 @click.argument("arguments", nargs=-1, metavar="[ARG... | VARIANT]")
 @click.option("--size", "sizes", multiple=True, metavar="AXIS=N", help="Sizes of the engine's case, such as n=2^10.")
 @click.option("--n", "n", help="Short for --size n=...")
+@click.option("--profile", metavar="NAME", help="Input profile; the engine's first unless given.")
 @click.option("--device", metavar="NAME", help="Where the engine runs; its first device unless given.")
 @click.option("--repeats", type=int, default=7, show_default=True)
 @click.option("--seed", type=int, default=1, show_default=True)
 @click.option("--out", type=OUT, help="Where to keep the capture; by default regions.npz.")
 @as_json
 def capture_command(target: str, arguments: tuple[str, ...], out: Path | None, as_json: bool, **options: Any) -> None:
-    """Run a script under `regions.record`, or an engine under its own stage times, and keep the capture.
+    """Run a script under `regions.record`, or an engine under its own clock, and keep the capture.
 
-    An engine's variant runs behind the gate: every call is checked, and one that is wrong gives exit code 3, no table.
+    An engine that has a sheet of its workers gives that of one call, else its stage times over all calls. A variant
+    runs behind the gate: every call is checked, and one that is wrong gives exit code 3, no table.
 
     \b
     whet regions capture -- FILE.py ARG...
@@ -94,7 +96,7 @@ def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> C
     if len(arguments) > 1:
         raise BadInput(f"an engine runs one variant, not {len(arguments)}", cure="name one variant")
     variant = parse_variant(engine, arguments[0] if arguments else engine.variants()[0].name)
-    case = choose(engine, parse_sizes(options["sizes"], options["n"]), None)
+    case = choose(engine, parse_sizes(options["sizes"], options["n"]), options["profile"])
     device = options["device"] or engine.devices[0]
     if device not in engine.devices:
         raise BadInput(f"engine {engine.name} does not run on {device!r}", cure=f"devices: {', '.join(engine.devices)}")

@@ -151,7 +151,7 @@ class DecodeEngine(Engine):
         gpu = state.layer.gpu
         if gpu is None:
             spent = state.layer.regions_ns()
-            return Timing(regions_ns=spent, tags=REGION_TAGS, waits=WAITS) if spent else None
+            return Timing(regions_ns=spent, tags=REGION_TAGS, waits=WAITS, sheet=state.layer.sheet()) if spent else None
         if gpu.span_ns is None:
             return None
         regions: dict[str, int] = {}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,6 +17,7 @@ from whet.decode.cache import PagedCache
 from whet.decode.shapes import MATRIX_ORDER, NORM_ATTENTION, NORM_MLP, Shape
 from whet.decode.stored import E4M3_NAN, KV_TYPES, WEIGHT_TYPES, Floats, StoredMatrix, store
 from whet.errors import BadInput, Unsupported
+from whet.protocol import Sheet
 
 if TYPE_CHECKING:
     from whet.decode.webgpu.layer import WebGpuLayer
@@ -214,6 +217,16 @@ class Layer:
         if self.gpu is not None:
             return {}
         return {name: total_ns // self.workers for name, total_ns in self._native.region_ticks()}
+
+    def sheet(self, launch: str = "") -> Sheet | None:
+        """The regions of the last timed step, worker by worker; None where there are none, or no place to write."""
+        if self.gpu is not None:
+            return None
+        with contextlib.suppress(OSError), tempfile.TemporaryDirectory() as folder:
+            path = Path(folder) / "step.npy"
+            if self._native.save_regions(path=str(path), launch=launch):
+                return Sheet(path.read_bytes(), path.with_name("step.npy.json").read_bytes())
+        return None
 
     def close(self) -> None:
         """Gives back what the layer holds on a GPU. Safe to call again; a layer on the CPU holds nothing."""

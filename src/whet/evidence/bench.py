@@ -139,6 +139,7 @@ class Bench:
             regions_ns=dict(timing.regions_ns),
             tags={region: list(tags) for region, tags in timing.tags.items()},
             waits=sorted(timing.waits),
+            sheet=timing.sheet,
         )
 
     def attempt(self, asked: Attempt) -> Attempted | Raised:

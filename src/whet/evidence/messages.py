@@ -10,7 +10,7 @@ from typing import Any
 import msgspec
 
 from whet.evidence.buffers import Arena
-from whet.protocol import Case, Tolerance, Variant
+from whet.protocol import Case, Sheet, Tolerance, Variant
 
 
 class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
@@ -176,6 +176,7 @@ class Claim(Answer, frozen=True, kw_only=True, tag=True):
     regions_ns: dict[str, int] = {}
     tags: dict[str, list[str]] = {}
     waits: list[str] = []
+    sheet: Sheet | None = None
 
     @property
     def wall_ns(self) -> int:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from whet.errors import WhetError
+from whet.protocol import Sheet
 
 
 @dataclass(frozen=True)
@@ -33,6 +34,7 @@ class Reading:
     regions_ns: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     waits: Sequence[str] = ()
+    sheet: Sheet | None = None
 
     def signed(self, digest: str, check: str, error: float) -> Reading:
         """The same with the judge's word on it."""

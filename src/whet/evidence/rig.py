@@ -225,6 +225,7 @@ class Rig(Benches):
             regions_ns=claim.regions_ns,
             tags=claim.tags,
             waits=claim.waits,
+            sheet=claim.sheet,
         )
 
     def _warm_up(self, stand: Stand, worker: Worker) -> Red | None:

@@ -2,26 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import msgspec
 
 from whet.errors import BadInput, Unsupported
 from whet.evidence.green_turns import green_turns
 from whet.evidence.registry import Loaded
 from whet.evidence.rig import Plan
-from whet.protocol import Case, Variant
-from whet.regions.capture import Capture, LaunchValue
+from whet.protocol import Case, Engine, Sheet, Variant
+from whet.regions.capture import Capture, LaunchValue, load, replace_about
 from whet.regions.sources import from_stages
 
 
 def capture_engine(
     loaded: Loaded, variant: Variant, case: Case, *, repeats: int = 7, seed: int = 1, device: str = "cpu"
 ) -> Capture:
-    """What `Engine.timing` says about each call, one row per call after a warm-up; every call is checked.
+    """What `Engine.timing` says about each call after a warm-up; every call is checked.
 
-    A variant that is wrong in any of them has no times: OracleMismatch.
+    Where the engine gives a sheet, the capture is that of the call in the middle by its time, worker by worker. Else it
+    has one row per call, in which stages stand one after the other. A knob `timing` is switched on unless it is given.
+    A variant that is wrong in any call has no times: OracleMismatch.
     """
     if repeats < 1:
         raise BadInput(f"{repeats} repeats", cure="give at least 1")
+    variant = _timed(loaded.engine, variant)
     plan = Plan(loaded.engine, loaded.ref, (variant,), device, seed)
     readings = green_turns(plan, case, repeats, timing=True)[str(variant)]
     for reading in readings:
@@ -43,6 +51,9 @@ def capture_engine(
         "device": device,
         "seed": seed,
     }
+    middle = sorted(readings, key=lambda reading: reading.wall_ns)[len(readings) // 2]
+    if middle.sheet is not None:
+        return _sheet(middle.sheet, launch)
     return from_stages(
         [dict(reading.regions_ns) for reading in readings],
         totals_ns=[reading.device_ns or reading.wall_ns for reading in readings],
@@ -52,3 +63,21 @@ def capture_engine(
         name=f"{loaded.engine.name} {variant}",
         launch=launch,
     )
+
+
+def _timed(engine: Engine, variant: Variant) -> Variant:
+    """The variant with its regions recorded, where that is a knob of it."""
+    spec = next(spec for spec in engine.variants() if spec.name == variant.name)
+    if "timing" in variant.knobs or not any(knob.name == "timing" for knob in spec.knobs):
+        return variant
+    return msgspec.structs.replace(variant, knobs={**variant.knobs, "timing": True})
+
+
+def _sheet(sheet: Sheet, launch: Mapping[str, LaunchValue]) -> Capture:
+    """The kernel's own sheet, with what it was a launch of."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "sheet.npy"
+        path.write_bytes(sheet.cells)
+        path.with_name("sheet.npy.json").write_bytes(sheet.about)
+        found = load(path)
+    return replace(found, about=replace_about(found.about, launch={**found.about.launch, **launch}))
