@@ -11,14 +11,16 @@ import inspect
 import sys
 import traceback
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from whet.errors import BadInput, Unsupported, WhetError
 from whet.protocol import Case, Engine, VariantSpec
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint
 
 GROUP = "whet.engines"
 
@@ -34,16 +36,23 @@ class Loaded:
 
 def names() -> list[str]:
     """The registered engines, by name."""
-    return sorted({point.name for point in entry_points(group=GROUP)})
+    return sorted(_points())
+
+
+def _points() -> dict[str, EntryPoint]:
+    # Reading what is installed takes longer than all the rest, and a bench that runs a file needs none of it.
+    from importlib.metadata import entry_points
+
+    return {point.name: point for point in entry_points(group=GROUP)}
 
 
 def load(ref: str) -> Loaded:
     """Loads and checks one engine."""
-    points = {point.name: point for point in entry_points(group=GROUP)}
-    if ref in points:
-        return _load_point(ref, points[ref])
     path_text, class_name = _split(ref)
     if not path_text.endswith(".py"):
+        points = _points()
+        if ref in points:
+            return _load_point(ref, points[ref])
         raise BadInput(
             f"no engine {ref!r}",
             cure=f"registered: {', '.join(sorted(points)) or 'none'}; or give a path to a .py file",
