@@ -23,6 +23,7 @@ from whet.evidence.store import Store
 from whet.protocol import Case
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
+SHORT = ("--quick", "--seconds", "3")
 WHET = Path(sys.executable).with_name("whet")
 
 
@@ -55,7 +56,7 @@ def test_numpy_example_reaches_a_verdict(store):
 
 def test_numba_example_with_a_knob(store):
     pytest.importorskip("numba")
-    words = ["numpy", "numba:lanes=4", "--n", "2^12", "--quick", "--effect", "0.3", "--json"]
+    words = ["numpy", "numba:lanes=4", "--n", "2^12", *SHORT, "--effect", "0.3", "--json"]
     done = whet("ab", str(EXAMPLES / "histogram_numba.py"), *words)
     assert done.returncode in (ExitCode.OK, ExitCode.UNDECIDED), done.stderr
     run = json.loads(done.stdout)
@@ -95,7 +96,7 @@ def test_check_of_many_cases_names_the_smallest_that_fails(store, capsys):
 
 
 def test_sweep_shows_growth_and_stores_each_point(store, capsys):
-    words = ["sweep", str(EXAMPLES / "horner_numpy.py"), "powers", "horner", "--axis", "n=2^9,2^13", "--quick"]
+    words = ["sweep", str(EXAMPLES / "horner_numpy.py"), "powers", "horner", "--axis", "n=2^9,2^13", *SHORT]
     assert invoke([*words, "--effect", "0.2"]) == ExitCode.OK
     out = capsys.readouterr().out
     assert "n=512" in out and "n=8192" in out and "powers: time grows as elements^" in out
@@ -105,7 +106,7 @@ def test_sweep_shows_growth_and_stores_each_point(store, capsys):
 
 def test_sweep_over_a_knob_compares_its_values(store, capsys):
     axes = ["--axis", "window=256,1024", "--axis", "tasks=50", "--profile", "chain"]
-    assert invoke(["sweep", "graph", "hybrid", "replay", *axes, "--quick", "--json"]) == ExitCode.OK
+    assert invoke(["sweep", "graph", "hybrid", "replay", *axes, *SHORT, "--json"]) == ExitCode.OK
     (run,) = json.loads(capsys.readouterr().out)["runs"]
     variants = [gate["variant"] for gate in run["gates"]]
     assert variants == ["hybrid:window=256", "hybrid:window=1024", "replay"]
@@ -126,7 +127,7 @@ def test_same_seed_same_plan_same_bytes(store, capsys):
     """Two runs on one seed agree in fixed inputs and order; the inputs of timed turns are salted."""
 
     def bytes_of_run():
-        invoke(["sweep", str(EXAMPLES / "horner_numpy.py"), "--axis", "n=100", "--quick", "--seed", "9", "--json"])
+        invoke(["sweep", str(EXAMPLES / "horner_numpy.py"), "--axis", "n=100", *SHORT, "--seed", "9", "--json"])
         (run,) = json.loads(capsys.readouterr().out)["runs"]
         # How many rounds a block has follows from the time they take; the first ones are in both.
         kept = [(s["variant"], s["round"], s["order"]) for s in run["samples"] if s["round"] == s["block"] == 0]

@@ -25,7 +25,7 @@ KINDS = {
 
 def trial(tmp_path: Path, *words: str) -> dict:
     done = subprocess.run(
-        [WHET, "ab", str(FILE), *words, "--quick", "--seed", "5", "--json"],
+        [WHET, "ab", str(FILE), *words, "--quick", "--seconds", "5", "--seed", "5", "--json"],
         capture_output=True,
         text=True,
         timeout=300,

@@ -38,7 +38,8 @@ def whet(folder, *words):
 def stored(tmp_path_factory) -> Run:
     folder = tmp_path_factory.mktemp("gpu-runs")
     key = needed(lambda: identify("webgpu"))["key"]
-    done = whet(folder, "ab", str(ENGINE), "small", "large", "--n", "1000", "--quick", "--device", f"webgpu:{key}")
+    words = ["ab", str(ENGINE), "small", "large", "--n", "1000", "--quick", "--seconds", "3"]
+    done = whet(folder, *words, "--device", f"webgpu:{key}")
     assert done.returncode in (0, 2), done.stderr
     with Store.open(folder / "runs.sqlite") as store:
         return store.get("last")
