@@ -16,7 +16,7 @@ from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY
 from whet.evidence.trial import BUDGETS, Budget, Trial, custom
 
-QUICK = BUDGETS["quick"]
+QUICK = replace(BUDGETS["quick"], rounds=6)
 WRONG = Red("wrong output", "")
 
 
@@ -88,7 +88,7 @@ def test_it_says_when_it_ran_out_of_time():
 def test_a_quick_trial_of_a_millisecond_kernel_ends_in_ten_seconds():
     for model in ("real", "everything"):
         source = scripted(model, a=1.0, b=1.01)
-        run(source, names="ab")
+        run(source, names="ab", budget=BUDGETS["quick"])
         assert source.now_s() <= 11
 
 

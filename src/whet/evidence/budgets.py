@@ -34,9 +34,9 @@ class Budget:
 
 
 BUDGETS = {
-    "quick": Budget("quick", 10, 5, 24, 6, 0.25, 3),
-    "default": Budget("default", 60, 8, 120, 8, 0.05, 20),
-    "rigorous": Budget("rigorous", 300, 20, 600, 10, 0.01, 60),
+    "quick": Budget("quick", 10, 5, 24, 14, 0.25, 3),
+    "default": Budget("default", 60, 8, 120, 16, 0.05, 20),
+    "rigorous": Budget("rigorous", 300, 20, 600, 20, 0.01, 60),
 }
 
 
