@@ -89,6 +89,7 @@ def test_what_is_read_from_a_source():
     assert bindings(source) == ("a", "b")
     assert constants(source) == {"N": 7}
     assert fields(source, "Params") == ("one", "two")
+    assert fields("struct S { a: u32, b: array<vec4<u32>, 4>, c: u32 }", "S") == ("a", "b", "c")
     for wrong in (source.replace("binding(1)", "binding(2)"), source.replace("binding(1)", "binding(0)")):
         with pytest.raises(ShaderError, match="bindings"):
             bindings(wrong)

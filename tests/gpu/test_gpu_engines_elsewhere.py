@@ -49,7 +49,11 @@ def test_sums_under_dawn_are_equal_to_the_bit(device, dawn, tried):
     tried("sums elsewhere equal to the bit", 2)
 
 
-@pytest.mark.parametrize("knobs", [{"g": 1}, {"g": 8}, {"g": 64}, {"accumulator": "gpu_plain"}], ids=str)
+@pytest.mark.parametrize(
+    "knobs",
+    [{"g": 1}, {"g": 8}, {"g": 64}, {"accumulator": "gpu_plain"}, {"accumulator": "pairs", "g": 2, "slots": 4}],
+    ids=str,
+)
 def test_the_other_accumulators_under_dawn(device, dawn, knobs, tried):
     """Points that meet: doublings, opposites and infinities in one bucket."""
     same_sum(device, dawn, *msm_request("collide", 60, **{"accumulator": "coop", **knobs}))

@@ -28,6 +28,7 @@ VARIANTS = {
     "coop alone": Choice(accumulator="coop", g=1),
     "coop of a workgroup": Choice(accumulator="coop", g=64),
     "few threads": Choice(threads=64),
+    "pairs": Choice(accumulator="pairs", g=8),
 }
 SIZES = (1, 2, 33, 255, 1000, 5000)
 
@@ -126,7 +127,7 @@ def test_passes_are_counted_as_they_are_recorded(name):
         choice = replace(VARIANTS[name], batches=batches)
         plan = build(n, choice)
         recorded = sum(isinstance(step, Pass) for step in plan.program.steps)
-        assert passes(plan.geometry, planned=choice.planned) == recorded
+        assert passes(plan.geometry, planned=choice.planned, in_passes=choice.in_passes) == recorded
         assert at(plan.request, plan.geometry).passes == recorded
 
 

@@ -25,6 +25,7 @@ CHOICES = (
     Choice(),
     Choice("gpu_plain"),
     Choice("coop", g=8),
+    Choice("pairs", g=8),
     Choice(glv=True),
     Choice(slots=16, scratch="device", tpb=256),
     Choice(threads=65536),

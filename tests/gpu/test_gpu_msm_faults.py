@@ -24,6 +24,7 @@ WALKER = Choice("walker", threads=64)
 LOCAL = Choice("coop", threads=64)
 GROUP = Choice("coop", g=16, threads=64)  # wider than a SIMD group of the software adapter, so that barriers matter
 SCAN = Choice("coop", g=64, threads=64)
+PAIRS = Choice("pairs", g=4, threads=64)
 
 
 @cache
@@ -108,6 +109,7 @@ def planted(changes, entries):
 DIGITS = ("count", "scatter")
 WALK = ("accumulate_walker",)
 COOP = ("accumulate_coop",)
+ROUND = ("accumulate_pairs",)
 ZERO_COLUMN = [("magnitude - 1u", "max(magnitude, 1u) - 1u"), ("magnitude != 0u && ", "")]
 FAULTS = {
     "zero digits counted": (WALKER, DIGITS, ZERO_COLUMN),
@@ -192,6 +194,19 @@ FAULTS = {
     "infinity not seen by its x": (WALKER, WALK, [("!fe_is_zero(dx) && !fe_is_zero(sum_x)", "!fe_is_zero(dx)")]),
     "slope of a doubling": (WALKER, WALK, [("fe_add(fe_add(m, m), m)", "fe_add(m, m)")]),
     "prefix of another slot": (WALKER, WALK, [("pair, prefixes[k], &running", "pair, prefixes[0], &running")]),
+    "rounds not turned": (PAIRS, ROUND, [("params.stride == 1u", "false")]),
+    "slot not kept": (PAIRS, ROUND, [("            keep_slot(task, slot);\n", "")]),
+    "slot of another word": (PAIRS, ROUND, [("slot_place(task, 4u)]),", "slot_place(task, 3u)]),")]),
+    "sum not kept": (PAIRS, ROUND, [("{ partials[place] = sum; }", "{}")]),
+    "idle thread brings zero": (PAIRS, ROUND, [("var product = FE_ONE;", "var product = FE_ZERO;")]),
+    "prefix of the round before": (PAIRS, ROUND, [("                prefixes[place] = product;\n", "")]),
+    "inverse of another thread": (PAIRS, ("invert_pairs",), [("before[own])", "before[0])")]),
+    "last products not inverted": (PAIRS, ("invert_pairs",), [("(threads + GROUP - 1u) / GROUP", "threads / GROUP")]),
+    "first denominators lost": (
+        PAIRS,
+        ("begin_pairs",),
+        [("product = fe_mul(", "let unused = fe_mul(")],
+    ),
     "carry arrays not folded": (WALKER, ("reduce",), [("let part = within / params.half;", "let part = 0u;")]),
     "reduction without doubling": (WALKER, ("reduce",), [("if (fe_equal(l.y, r.y))", "if (false)")]),
     "window base missing in gather": (WALKER, ("gather",), [("(params.first_window + window)", "window")]),
@@ -199,7 +214,7 @@ FAULTS = {
 
 
 def test_sound_variants_are_green(gate):
-    for choice in (WALKER, LOCAL, GROUP, SCAN):
+    for choice in (WALKER, LOCAL, GROUP, SCAN, PAIRS):
         assert gate.green(choice, None), choice
     assert gate.green(WALKER, None, only=WIDE_CASE)
 

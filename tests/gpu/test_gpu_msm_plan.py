@@ -27,6 +27,7 @@ CHOICES = [
     Choice("coop", g=1),
     Choice("coop", g=8),
     Choice("coop", g=64),
+    Choice("pairs", g=8),
     Choice("walker", glv=True),
 ]
 
@@ -148,6 +149,7 @@ def test_sources_do_not_depend_on_the_size():
         ("walker:scratch=device", "prefixes: array<Fe>"),
         ("coop:g=8", "variant coop g=8 tpb=64"),
         ("coop:g=64", "all_inverse"),
+        ("pairs:slots=4,g=2", "variant pairs slots=4 g=2 tpb=64"),
         ("gpu_plain", "fn accumulate_plain"),
         ("walker:multiply=wide", "u64("),
     ],
@@ -180,6 +182,8 @@ def test_the_variants_marker_is_in_the_rendered_source(spelled, marker):
         "coop:g=8,tpb=256",
         "coop:slots=2",
         "gpu_plain:tpb=64",
+        "pairs:g=3",
+        "pairs:scratch=private",
         "walker:batches=65",
     ],
 )

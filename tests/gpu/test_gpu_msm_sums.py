@@ -25,10 +25,12 @@ pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 PLAIN = Choice("gpu_plain")
 WALKER = Choice("walker")
 COOP = Choice("coop", g=8)
+PAIRS = Choice("pairs", g=8)
 BOTH = pytest.mark.parametrize("choice", [WALKER, COOP], ids=["walker", "coop"])
+ALL = pytest.mark.parametrize("choice", [WALKER, COOP, PAIRS], ids=["walker", "coop", "pairs"])
 
 
-@BOTH
+@ALL
 def test_sizes(shared_device, choice, tried):
     for n in (1, 2, 3, 255, 256, 257, 1000, 4095, 4096):
         subject = Subject.of("random", n, seed=n)
@@ -45,7 +47,7 @@ def test_sizes(shared_device, choice, tried):
     tried("sums on a GPU", 9)
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("profile", ["random", "D", "E"])
 def test_tasks_are_those_of_the_model(shared_device, choice, profile, tried):
     """How many tasks there are, and which of them left a bucket unfinished: tags against `tasks_of` in Python."""
@@ -72,7 +74,7 @@ def test_many_points(shared_device, choice, tried):
     tried("sums on a GPU")
 
 
-@BOTH
+@ALL
 @pytest.mark.parametrize("profile", ["collide", "multiples", "progression", "duplicates", "opposites", "infinities"])
 def test_points_that_meet(shared_device, choice, profile, tried):
     """Doublings, cancellations and infinities in every stage, and in every batch of windows."""
@@ -99,7 +101,7 @@ def test_scalars_at_the_end_of_the_range(shared_device, tried):
     tried("adversarial cases", 6)
 
 
-@BOTH
+@ALL
 def test_one_bucket_that_holds_everything(shared_device, choice, tried):
     """Its chain of partial sums goes over many tasks and two levels of combining; the points collide as well."""
     subject = Subject(list(range(1, 3001)), [1] * 3000)
@@ -147,6 +149,8 @@ def test_slices_of_the_scalars(shared_device, tried):
         Choice("coop", tpb=160, g=160),
         Choice("coop", g=1),
         Choice("coop", g=64),
+        Choice("pairs", tpb=96, slots=4, g=1),
+        Choice("pairs", tpb=32, slots=1, g=16, glv=True),
         Choice(slots=1, scratch="device"),
         Choice(slots=16, tpb=32, scratch="workgroup"),
         Choice(glv=True),
@@ -162,6 +166,21 @@ def test_knobs(shared_device, choice, tried):
         assert work["accumulated"] > 0
         assert work["inversions"] > 0
     tried("sums on a GPU", 2)
+
+
+def test_pairs_has_the_rounds_that_the_digits_need_and_none_too_few(shared_device, monkeypatch, tried):
+    """No digit is zero and every window has one bucket: as many additions as a batch can have. One round less shows."""
+    digits = sum((1 + window % 7) << 5 * window for window in range(51))
+    subject = Subject(make.to_ints(make.logs("random", 300, 5)), [digits] * 300)
+    choice = Choice("pairs", g=4, c=5, threads=64)
+    geometry = build(subject.n, choice).geometry
+    answer, work = compute(shared_device, subject, choice)
+    assert answer == subject.expected
+    assert work["rounds"] == 1 + geometry.most_rounds(geometry.all_windows)
+    sound = type(geometry).most_rounds
+    monkeypatch.setattr(type(geometry), "most_rounds", lambda self, windows: sound(self, windows) - 1)
+    assert compute(shared_device, subject, choice)[0] != subject.expected
+    tried("planted faults")
 
 
 def test_wide_windows_go_through_the_histogram_in_chunks(shared_device, tried):

@@ -93,6 +93,16 @@ def test_coop_has_no_arrays_and_no_fewer_words_than_walker(g):
     assert coop.live_words >= walker.live_words
 
 
+def test_pairs_has_no_arrays_and_inverts_apart():
+    """What the header of accumulate_pairs.wgsl says, by the model."""
+    pairs = {name: made.kernel for name, made in render(Choice("pairs", g=8), False, None).items()}
+    walker = render(Choice(), False, None)["accumulate"].kernel
+    found = {name: footprint(pairs[name].source, pairs[name].entry) for name in ("accumulate", "invert")}
+    assert found["accumulate"].array_words == 0 and "fn fe_inv" not in pairs["accumulate"].source
+    assert found["accumulate"].live_words >= footprint(walker.source, walker.entry).live_words
+    assert found["invert"].live_words < found["accumulate"].live_words
+
+
 # Resident threads per core at a number of words, as published; the sources are in docs/occupancy.md.
 PUBLISHED = [
     ("apple-m1-m2", 52, 32, 1024),

@@ -16,6 +16,7 @@ CHOICES = {
     "walker": Choice(threads=128, multiply="portable"),
     "walker in batches": Choice(threads=128, multiply="portable", batches=5),
     "coop": Choice(accumulator="coop", g=8, threads=128, multiply="portable"),
+    "pairs": Choice(accumulator="pairs", g=4, slots=2, threads=128, multiply="portable", batches=3),
     "glv": Choice(threads=64, multiply="portable", glv=True, batches=2),
     "plain": Choice(accumulator="gpu_plain", multiply="portable", batches=3),
 }

@@ -19,6 +19,7 @@ CHOICES = (
     Choice("gpu_plain"),
     *(Choice("walker", scratch=scratch) for scratch in SCRATCHES),
     *(Choice("coop", g=g) for g in (1, 8, 64)),
+    Choice("pairs", g=8),
 )
 
 

@@ -97,8 +97,8 @@ def constants(source: str) -> dict[str, int]:
 
 def fields(source: str, struct: str) -> tuple[str, ...]:
     """The members of a struct, in order."""
-    found = re.search(rf"\bstruct {struct} \{{([^}}]*)\}}", source)
-    return tuple(re.findall(r"^\s*(\w+):", found.group(1), re.M)) if found else ()
+    found = re.search(rf"\bstruct {struct} \{{([^}}]*)\}}", re.sub(r"//.*", "", source))
+    return tuple(re.findall(r"(?:^|,)\s*(\w+):", found.group(1))) if found else ()
 
 
 @cache

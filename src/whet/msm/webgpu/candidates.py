@@ -18,7 +18,9 @@ DEFAULT = "walker"
 
 _CANDIDATES = (
     DEFAULT,
+    "pairs",
     "walker:slots=16",
+    "pairs:slots=4,threads=16384",
     "walker:slots=4,threads=16384",
     "coop:g=1",
     "walker:slots=8,threads=16384",
@@ -28,6 +30,8 @@ _CANDIDATES = (
     "coop:g=1,threads=65536",
     "walker:slots=2,threads=16384",
     "walker:slots=2,threads=65536",
+    "pairs:slots=4,threads=65536",
+    "pairs:slots=16",
     "walker:slots=4",
     "walker:slots=16,threads=16384",
     "walker:tpb=32",

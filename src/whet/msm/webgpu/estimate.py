@@ -22,15 +22,18 @@ def additions(geometry: Geometry) -> int:
     return geometry.all_windows * (geometry.rows + 2 * geometry.columns)
 
 
-def passes(geometry: Geometry, *, planned: bool) -> int:
-    """Of all batches. `planned` is false for the reference accumulator, which needs no plan and no combining."""
+def passes(geometry: Geometry, *, planned: bool, in_passes: bool = False) -> int:
+    """Of all batches. `planned` is false for the reference accumulator, which needs no plan and no combining.
+
+    Where additions are done `in_passes`, each round of them has two, for as many rounds as the digits could need.
+    """
     levels = geometry.combine_levels * geometry.batch_count if planned else 0
-    return levels + _passes_but_combining(geometry, planned)
+    return levels + (2 * _rounds(geometry) if in_passes else 0) + _passes_but_combining(geometry, planned)
 
 
-def estimated_ns(geometry: Geometry, *, planned: bool) -> float:
+def estimated_ns(geometry: Geometry, *, planned: bool, in_passes: bool = False) -> float:
     """Scalars that are sent batch by batch need a submission each; otherwise one takes all batches."""
-    return _time_ns(geometry, passes(geometry, planned=planned))
+    return _time_ns(geometry, passes(geometry, planned=planned, in_passes=in_passes))
 
 
 def pass_ns(additions: int) -> float:
@@ -41,6 +44,13 @@ def pass_ns(additions: int) -> float:
 def least_ns(geometry: Geometry, *, planned: bool) -> float:
     """No more than `estimated_ns`, and not falling with the number of batches: what more of them cannot undercut."""
     return _time_ns(geometry, _passes_but_combining(geometry, planned))
+
+
+def _rounds(geometry: Geometry) -> int:
+    """Of all batches: all but the last have as many windows."""
+    full = geometry.batch_count - 1
+    last = geometry.all_windows - full * geometry.batch_windows
+    return full * geometry.most_rounds(geometry.batch_windows) + geometry.most_rounds(last)
 
 
 def _passes_but_combining(geometry: Geometry, planned: bool) -> int:

@@ -26,13 +26,14 @@ class Point:
 
 def at(request: Request, geometry: Geometry) -> Point:
     """Bytes and estimated time of one geometry."""
-    planned = request.choice.planned
+    choice = request.choice
+    kind = {"planned": choice.planned, "in_passes": choice.in_passes}
     return Point(
         batches=geometry.batch_count,
         sliced=geometry.sliced,
-        total_bytes=total_bytes(geometry, request.choice, request.resident),
-        passes=passes(geometry, planned=planned),
-        estimated_ns=estimated_ns(geometry, planned=planned),
+        total_bytes=total_bytes(geometry, choice, request.resident),
+        passes=passes(geometry, **kind),
+        estimated_ns=estimated_ns(geometry, **kind),
     )
 
 

@@ -119,6 +119,10 @@ class Geometry:
         wanted = -(-self.batch_windows * self.rows // TASK_ADDITIONS)
         return min(self.most_tasks, -(-wanted // self.group_tasks) * self.group_tasks)
 
+    def most_rounds(self, windows: int) -> int:
+        """The most additions that a task of a batch with so many windows can have, whatever the digits are."""
+        return max(MIN_TASK_ADDITIONS, -(-windows * self.rows // self.max_tasks))
+
     @cached_property
     def combine_levels(self) -> int:
         levels, reach = 0, 1

@@ -10,7 +10,7 @@ from whet.gpu.assembler import Assembled, bindings
 from whet.gpu.program import Kernel, Pass, Span
 from whet.msm.webgpu.geometry import BLOCK_BUCKETS, CHUNK_COLUMNS, COMBINE_RADIX, RECORD_WORDS, REDUCE_PAIRS
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.layout import WGSL
+from whet.msm.webgpu.layout import SLOT_WORDS, WGSL
 
 WORKGROUP = 64  # threads of accumulate_plain, combine, store, reduce and gather
 # The file of each pass, which is also its entry point.
@@ -18,7 +18,12 @@ SORT = {"count": "count", "columns": "columns", "starts": "starts_of_buckets", "
 PLAN = {"classify": "classify", "totals": "totals", "list": "list_dense"}
 COMBINE = {"combine": "combine", "store": "store"}
 REDUCE = {"reduce": "reduce", "gather": "gather"}
-ACCUMULATE = {"gpu_plain": "accumulate_plain", "walker": "accumulate_walker", "coop": "accumulate_coop"}
+ACCUMULATE = {
+    "gpu_plain": {"accumulate": "accumulate_plain"},
+    "walker": {"accumulate": "accumulate_walker"},
+    "coop": {"accumulate": "accumulate_coop"},
+    "pairs": {"begin": "begin_pairs", "invert": "invert_pairs", "accumulate": "accumulate_pairs"},
+}
 
 Plant = Callable[[str, str], str]
 
@@ -56,7 +61,7 @@ def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
 
 def files(choice: Choice) -> dict[str, str]:
     """The file of each pass of a variant."""
-    accumulate = {"accumulate": ACCUMULATE[choice.accumulator]}
+    accumulate = ACCUMULATE[choice.accumulator]
     return SORT | (PLAN | accumulate | COMBINE if choice.planned else accumulate) | REDUCE
 
 
@@ -70,6 +75,7 @@ def assembled(file: str, choice: Choice, *, wide: bool) -> Assembled:
         scratch=choice.scratch,
         g=choice.g,
         sharing="alone" if choice.g == 1 else "by_scan" if choice.g == choice.tpb else "by_group",
+        slot_words=SLOT_WORDS,
         workgroup=WORKGROUP,
         chunk_columns=CHUNK_COLUMNS,
         block_buckets=BLOCK_BUCKETS,

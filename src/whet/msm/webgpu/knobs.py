@@ -12,7 +12,7 @@ from whet.protocol import Knob, KnobValue, VariantSpec
 
 WORKGROUP_BYTES = 16384
 FIELD_BYTES = 32
-ACCUMULATORS = ("gpu_plain", "walker", "coop")
+ACCUMULATORS = ("gpu_plain", "walker", "coop", "pairs")
 MULTIPLIES = ("auto", "portable", "wide")
 SCRATCHES = ("private", "workgroup", "device")
 FEW_THREADS, MANY_THREADS, MANY_ROWS = 4096, 8192, 1 << 18
@@ -49,7 +49,7 @@ class Choice:
         return cls(accumulator=name, **knobs)  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
-        if self.accumulator != "walker":
+        if self.accumulator not in ("walker", "pairs"):
             object.__setattr__(self, "slots", 1)
 
     def kernels(self) -> Self:
@@ -60,6 +60,11 @@ class Choice:
     def planned(self) -> bool:
         """Whether there are tasks: the reference has one thread per bucket instead."""
         return self.accumulator != "gpu_plain"
+
+    @property
+    def in_passes(self) -> bool:
+        """Whether each round of additions is a pass, so that slots and prefixes stay in buffers between them."""
+        return self.accumulator == "pairs"
 
     @property
     def group_tasks(self) -> int:
@@ -120,5 +125,17 @@ SPECS = {
             *_COMMON,
         ),
         _coop,
+    ),
+    "pairs": VariantSpec(
+        "pairs",
+        "WebGPU: a pass per round of additions; g threads share an inversion, which has a pass of its own",
+        (
+            Knob("slots", 8, choices=(1, 2, 4, 8, 16), help="additions of a thread in a round"),
+            Knob("g", 8, choices=(1, 2, 4, 8, 16), help="threads per inversion"),
+            _TPB,
+            _THREADS,
+            *_COMMON,
+        ),
+        _common,
     ),
 }

@@ -15,3 +15,4 @@ TALLY = {name.removeprefix("TALLY_"): place for name, place in _TALLY.items() if
 TALLY_WORDS = TALLY.pop("TAGS")  # before the tags
 COUNTERS = tuple(name.removeprefix("COUNT_").lower() for name in _TALLY if name.startswith("COUNT_"))
 FIRST_COUNTER = _TALLY[f"COUNT_{COUNTERS[0].upper()}"]
+SLOT_WORDS = len(fields(WGSL.text("slot"), "Slot"))

@@ -100,5 +100,6 @@ def _worth_a_look(request: Request, allowed: int) -> Iterator[Way]:
 
 
 def _way(request: Request, geometry: Geometry) -> Way:
-    total = total_bytes(geometry, request.choice, request.resident)
-    return Way(geometry, total, estimated_ns(geometry, planned=request.choice.planned))
+    choice = request.choice
+    total = total_bytes(geometry, choice, request.resident)
+    return Way(geometry, total, estimated_ns(geometry, planned=choice.planned, in_passes=choice.in_passes))

@@ -41,13 +41,26 @@ def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatc
         _line("classify", windows * columns, BLOCK_BUCKETS),
         Dispatch("totals", (1, 1, 1)),
         _line("list", windows * columns, BLOCK_BUCKETS),
-        _line("accumulate", tasks // choice.slots, choice.tpb, windows * geometry.rows),
+        *_accumulated(geometry, choice, windows),
         *(
             _line("combine", tasks, COMBINE_RADIX * WORKGROUP, stride=COMBINE_RADIX**level)
             for level in range(geometry.combine_levels)
         ),
         _line("store", tasks, WORKGROUP),
     ]
+
+
+def _accumulated(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatch]:
+    """From the plan to partial sums: one pass, or two per round of additions and one to begin."""
+    threads = geometry.max_tasks // choice.slots
+    if not choice.in_passes:
+        return [_line("accumulate", threads, choice.tpb, windows * geometry.rows)]
+    made = [_line("begin", threads, choice.tpb)]
+    for number in range(geometry.most_rounds(windows)):
+        made.append(_line("invert", threads, choice.g * WORKGROUP))
+        # Every other round goes through the slots from the last one down.
+        made.append(_line("accumulate", threads, choice.tpb, geometry.max_tasks, stride=(number + 1) % 2))
+    return made
 
 
 def to_result(geometry: Geometry, windows: int) -> list[Dispatch]:

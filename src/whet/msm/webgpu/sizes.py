@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet.msm.webgpu.geometry import RECORD_WORDS, Geometry
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.layout import COUNTERS, TALLY_WORDS
+from whet.msm.webgpu.layout import COUNTERS, SLOT_WORDS, TALLY_WORDS
 
 POINT_BYTES = 64
 COORDINATE_BYTES = 32
@@ -33,6 +33,10 @@ def buffer_sizes(geometry: Geometry, choice: Choice, resident: int) -> dict[str,
         sizes["partials"] = 2 * POINT_BYTES * geometry.max_tasks
         if choice.scratch == "device":
             sizes["prefixes"] = COORDINATE_BYTES * geometry.max_tasks
+        if choice.in_passes:
+            threads = geometry.max_tasks // choice.slots
+            sizes["tally"] += 4 * (SLOT_WORDS * geometry.max_tasks + threads)
+            sizes["prefixes"] = COORDINATE_BYTES * (geometry.max_tasks + threads)
     return sizes
 
 

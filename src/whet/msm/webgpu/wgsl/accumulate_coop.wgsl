@@ -7,6 +7,7 @@
 //# import params
 //# let inversion = own
 //# import addition
+//# import generated/inverse
 //# import walk
 //# import inverse_${sharing}
 

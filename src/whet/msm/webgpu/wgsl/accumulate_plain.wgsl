@@ -5,6 +5,7 @@
 //# import tally
 //# let inversion = own
 //# import addition
+//# import generated/inverse
 //# import load_point
 
 @group(0) @binding(1) var<storage, read> starts: array<u32>;

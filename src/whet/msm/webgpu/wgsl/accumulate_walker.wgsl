@@ -7,6 +7,7 @@
 //# import params
 //# let inversion = shared
 //# import addition
+//# import generated/inverse
 //# import walk
 
 @group(0) @binding(1) var<storage, read> handles: array<u32>;

@@ -5,6 +5,7 @@
 //# import params
 //# let inversion = shared
 //# import addition
+//# import generated/inverse
 //# import chain_of_pieces
 
 @group(0) @binding(1) var<storage, read> dense: array<vec4<u32>>;

@@ -9,6 +9,7 @@
 //# import tally
 //# let inversion = shared
 //# import addition
+//# import generated/inverse
 
 @group(0) @binding(1) var<storage, read_write> buckets: array<Pt>;
 @group(0) @binding(2) var<storage, read_write> tally: array<atomic<u32>>;
