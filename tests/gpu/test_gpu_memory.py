@@ -147,7 +147,7 @@ def test_the_command_prints_the_map_without_a_gpu(capsys, monkeypatch):
 @pytest.mark.parametrize(
     ("words", "kind", "said"),
     [
-        (["--budget", "10MB"], BadInput, "at least"),
+        (["--budget", "100kB"], BadInput, "at least"),
         (["--budget", "lots"], BadInput, "budget"),
         (["--n", "0"], BadInput, "0 points"),
         (["--variant", "pippenger"], BadInput, "pippenger"),

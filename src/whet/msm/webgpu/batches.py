@@ -1,4 +1,4 @@
-"""What a memory budget does to a sum on a GPU: batches over the windows, then scalars in slices."""
+"""What a memory budget does to a sum on a GPU: batches over the windows, scalars in slices, points in pieces."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from dataclasses import replace
 
 from whet.errors import BadInput, DeviceOutOfMemory
 from whet.msm.options import within
-from whet.msm.webgpu.estimate import MODEL
-from whet.msm.webgpu.frontier import Point, at, frontier
+from whet.msm.webgpu.estimate import MODEL, upload_ns
+from whet.msm.webgpu.frontier import Point, at
 from whet.msm.webgpu.kernels import render
 from whet.msm.webgpu.knobs import SPECS, Choice
 from whet.msm.webgpu.memory import fit, memory_map
+from whet.msm.webgpu.pieces import frontier_in_pieces, in_pieces, piece_of, pieces_for
 from whet.msm.webgpu.request import Request
+from whet.msm.webgpu.sizes import POINT_BYTES
 from whet.protocol import BudgetFrontier, BudgetStep, Kernels, KernelSource, Variant, choose_variant
 
 DEFAULT = "walker"
@@ -22,15 +24,19 @@ def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFr
     """From the closed-form map alone: no device is asked."""
     chosen = _chosen(text)
     request = Request(n, Choice.of(chosen.name, chosen.knobs), n, memory_budget=budget_bytes)
-    points = frontier(request)
+    points = frontier_in_pieces(request)
     try:
-        point = at(request, fit(request))
+        pieces = pieces_for(request)
     except DeviceOutOfMemory as error:
         raise BadInput(error.cause, cure=error.cure) from error
+    piece = piece_of(request, pieces)
+    point = at(piece, fit(piece))
+    if pieces > 1:
+        point = in_pieces(point, pieces, pieces * upload_ns(POINT_BYTES * piece.n))
     return BudgetFrontier(
         variant=str(chosen),
         n=n,
-        rows=memory_map(n, request.choice, memory_budget=budget_bytes),
+        rows=memory_map(piece.n, request.choice, memory_budget=budget_bytes),
         chosen=_step(point),
         steps=_worth_timing([_step(one) for one in points], chosen),
         floor_bytes=min(one.total_bytes for one in points),
@@ -41,7 +47,14 @@ def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFr
 def _step(point: Point) -> BudgetStep:
     several = "es" if point.batches > 1 else ""
     words = f"{point.batches} batch{several}, scalars {'sliced' if point.sliced else 'whole'}"
-    facts = {"batches": point.batches, "scalars_sliced": point.sliced, "passes": point.passes}
+    if point.pieces > 1:
+        words = f"points in {point.pieces} pieces, each {words}"
+    facts = {
+        "pieces": point.pieces,
+        "batches": point.batches,
+        "scalars_sliced": point.sliced,
+        "passes": point.passes,
+    }
     return BudgetStep(point.total_bytes, words, facts | {"estimated_ns": round(point.estimated_ns)})
 
 

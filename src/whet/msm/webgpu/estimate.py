@@ -2,8 +2,9 @@
 
 One addition costs ADDITION_NS, one pass PASS_NS whatever it does, and one more submission SUBMISSION_NS. The first two
 follow published measurements of a sum of this kind on an integrated GPU (Apple M2: 2^17 points in about 85 ms; M4:
-105 us for an empty pass), the third is a round trip measured here. It knows nothing of memory bandwidth or of batches
-too small to fill a device, so it flatters many batches; `whet memory --measure` times real ones.
+105 us for an empty pass), the third is a round trip measured here, and so is the time of a byte that is sent. It knows
+nothing of memory bandwidth or of batches too small to fill a device, so it flatters many batches; `whet memory
+--measure` times real ones.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from whet.msm.webgpu.geometry import Geometry
 ADDITION_NS = 30.0
 PASS_NS = 105_000.0
 SUBMISSION_NS = 300_000.0
-MODEL = "30 ns per addition, 105 µs per pass, 0.3 ms per further submission"
+UPLOAD_NS_PER_BYTE = 2.5
+MODEL = "30 ns per addition, 105 µs per pass, 0.3 ms per further submission, 2.5 ns per byte of points sent again"
 SORT_PASSES, PLAN_PASSES, ACCUMULATE_PASSES, STORE_PASSES, GATHER_PASSES = 4, 3, 1, 1, 1
 
 
@@ -34,6 +36,11 @@ def passes(geometry: Geometry, *, planned: bool, in_passes: bool = False) -> int
 def estimated_ns(geometry: Geometry, *, planned: bool, in_passes: bool = False) -> float:
     """Scalars that are sent batch by batch need a submission each; otherwise one takes all batches."""
     return _time_ns(geometry, passes(geometry, planned=planned, in_passes=in_passes))
+
+
+def upload_ns(size_bytes: int) -> float:
+    """Of points that a call brings to the device."""
+    return size_bytes * UPLOAD_NS_PER_BYTE
 
 
 def pass_ns(additions: int) -> float:

@@ -15,13 +15,17 @@ NO_BUDGET = 1 << 62
 
 @dataclass(frozen=True)
 class Point:
-    """One way to cut a sum into batches. `sliced`: scalars are sent batch by batch and never lie there as a whole."""
+    """One way to cut a sum into batches. `sliced`: scalars are sent batch by batch and never lie there as a whole.
+
+    `pieces` above one: points are sent in that many pieces, each of which has these batches.
+    """
 
     batches: int
     sliced: bool
     total_bytes: int
     passes: int
     estimated_ns: float
+    pieces: int = 1
 
 
 def at(request: Request, geometry: Geometry) -> Point:

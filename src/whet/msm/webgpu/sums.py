@@ -15,6 +15,7 @@ from whet.gpu.running import run
 from whet.gpu.schedule import LIMIT_NS, Pace
 from whet.gpu.trusted import distrust
 from whet.msm.affine import Event, Progress
+from whet.msm.point import Point
 from whet.msm.validate import Limbs
 from whet.msm.variants import Answer
 from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars, window_sums
@@ -22,12 +23,15 @@ from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.known_answer import require_known_answer
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.multiply import WIDE, fastest_multiply
+from whet.msm.webgpu.pieces import cut, piece_of, pieces_for
 from whet.msm.webgpu.plan import Plan, build
+from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.window_check import WindowCheck
 from whet.protocol import MemoryRow
 
 FEATURES = ("timestamp-query", "shader-int64")
 POINT_BUFFERS = ("points_x", "points_y")
+WORDS = 8  # of a coordinate
 
 
 class WebGpuSums:
@@ -36,6 +40,7 @@ class WebGpuSums:
     `adapter` is part of an adapter's key; the best one by default. `timed` keeps the nanoseconds of every pass.
     A device has to give a known answer before its first use. With `verify` each answer is checked as well; after one
     that fails, everything on the device is made anew and the known answer asked again.
+    Points stay there if the budget holds them; else each call brings them in pieces (`pieces.py`).
     No submission is to take longer than `submission_limit_s` at the speed measured so far; a pass is never cut.
     """
 
@@ -65,6 +70,8 @@ class WebGpuSums:
         self._plan: Plan | None = None
         self._buffers: dict[str, Buffer] = {}
         self._resident: list[Buffer] = []
+        self._piece = len(points)  # as many are on the device at once
+        self._sent: tuple[Words, Words] = (np.empty(0, np.uint32), np.empty(0, np.uint32))  # where they do not stay
         if len(points):
             self._opened()
 
@@ -77,6 +84,7 @@ class WebGpuSums:
         """One sum per vector of scalars. Vectors that follow each other with one length share a submission."""
         with self._turn:
             _require_wanted(cancel)
+            self.passes_ns, self.span_ns = [], None
             try:
                 return [answer for part in _same_length(vectors) for answer in self._answers(part, offset, cancel)]
             except WrongAnswer:
@@ -91,12 +99,13 @@ class WebGpuSums:
         """What a call with n scalars (all points by default) has on the device, to the byte."""
         n = len(self._points) if n is None else n
         limits = self._opened().info.limits
+        largest = max(end - begin for begin, end in cut(n, self._piece))
         return memory_map(
-            n,
+            largest,
             self.choice,
             limits={"max-storage-buffer-binding-size": _binding_limit(limits)},
             memory_budget=self._budget,
-            resident=len(self._points),
+            resident=self._piece,
             vectors=vectors,
         )
 
@@ -133,10 +142,34 @@ class WebGpuSums:
         return self._device
 
     def _fill(self, device: Device) -> None:
-        """The points, on a device that has given the known answer."""
+        """The points, on a device that has given the known answer; all of them, or a place for a piece."""
         require_known_answer(device, self.choice, wide=self._wide)
         x, y = upload_points(self._points, glv=self.choice.glv)
-        self._resident = [device.buffer("points_x", x.nbytes, data=x), device.buffer("points_y", y.nbytes, data=y)]
+        if self._budget is not None:
+            self._piece = piece_of(self._request(device), pieces_for(self._request(device))).n
+        images = 2 if self.choice.glv else 1
+        if self._stays:
+            self._resident = [device.buffer("points_x", x.nbytes, data=x), device.buffer("points_y", y.nbytes, data=y)]
+            return
+        self._sent = x.reshape(images, -1, WORDS), y.reshape(-1, WORDS)
+        sizes = {"points_x": 4 * WORDS * self._piece * images, "points_y": 4 * WORDS * self._piece}
+        self._resident = [device.buffer(name, size) for name, size in sizes.items()]
+
+    def _request(self, device: Device) -> Request:
+        """A call with all points."""
+        limits = {"max-storage-buffer-binding-size": _binding_limit(device.info.limits)}
+        return Request(len(self._points), self.choice, len(self._points), 0, 1, self._budget, limits)
+
+    @property
+    def _stays(self) -> bool:
+        return self._piece == len(self._points)
+
+    def _bring(self, device: Device, first: int, size: int) -> None:
+        """Writes a piece of the points over the one before."""
+        (x, y), (on_x, on_y) = self._sent, self._resident
+        for image, coordinates in enumerate(x):
+            device.write(on_x, coordinates[first : first + size], 4 * WORDS * self._piece * image)
+        device.write(on_y, y[first : first + size])
 
     def _clear(self) -> None:
         """Gives back every byte; the kernels stay compiled."""
@@ -158,18 +191,31 @@ class WebGpuSums:
             device.close()
 
     def _answers(self, vectors: Sequence[Limbs], offset: int, cancel: Event | None) -> list[Answer]:
+        """Of vectors of one length. Points that do not stay on the device are brought piece by piece."""
         if not len(vectors[0]):
             return [Answer(np.zeros(8, np.uint64)) for _ in vectors]
         device = self._opened()
         if not self._resident:
             self._fill(device)
+        pieces = [
+            self._piece_answers(device, [scalars[begin:end] for scalars in vectors], offset + begin, cancel)
+            for begin, end in cut(len(vectors[0]), self._piece)
+        ]
+        return [_added(parts) for parts in zip(*pieces, strict=True)]
+
+    def _piece_answers(
+        self, device: Device, vectors: Sequence[Limbs], offset: int, cancel: Event | None
+    ) -> list[Answer]:
         try:
-            plan = self._planned(device, len(vectors[0]), offset, len(vectors))
+            plan = self._planned(device, len(vectors[0]), offset if self._stays else 0, len(vectors))
         except DeviceOutOfMemory:
             if len(vectors) == 1:
                 raise
             half = len(vectors) // 2
-            return self._answers(vectors[:half], offset, cancel) + self._answers(vectors[half:], offset, cancel)
+            parts = vectors[:half], vectors[half:]
+            return [one for part in parts for one in self._piece_answers(device, part, offset, cancel)]
+        if not self._stays:
+            self._bring(device, offset, len(vectors[0]))
         planes = np.concatenate([upload_scalars(scalars, geometry=plan.geometry) for scalars in vectors])
         compare = self._check.begin(vectors, offset, plan.geometry) if self._check is not None else None
         self._run(device, plan, planes, cancel)
@@ -190,7 +236,8 @@ class WebGpuSums:
             pace=self._pace,
             between=lambda: _require_wanted(cancel),
         )
-        self.passes_ns, self.span_ns = ran.passes, ran.span_ns
+        self.passes_ns += ran.passes
+        self.span_ns = None if ran.span_ns is None else (self.span_ns or 0) + ran.span_ns
 
     def _planned(self, device: Device, n: int, offset: int, vectors: int) -> Plan:
         """The plan of this call with its buffers; those of the call before are used again where their sizes agree."""
@@ -203,7 +250,7 @@ class WebGpuSums:
             self.choice,
             limits={"max-storage-buffer-binding-size": _binding_limit(device.info.limits)},
             memory_budget=self._budget,
-            resident=len(self._points),
+            resident=self._piece,
             offset=offset,
             vectors=vectors,
             wide=self.wide,
@@ -227,6 +274,15 @@ def uses_wide(device: Device, choice: Choice) -> bool:
     found = fastest_multiply(device)
     device.ledger = Ledger()
     return found == WIDE
+
+
+def _added(parts: Sequence[Answer]) -> Answer:
+    """The sum over all pieces, and the work of all."""
+    if len(parts) == 1:
+        return parts[0]
+    total = sum((Point.from_bytes(part.limbs.tobytes()) for part in parts), Point.infinity())
+    work = {name: sum(part.work[name] for part in parts) for name in parts[0].work}
+    return Answer(np.frombuffer(total.to_bytes(), np.uint64), work)
 
 
 def _require_wanted(cancel: Event | None) -> None:
