@@ -196,3 +196,7 @@ def _branches(lines: Sequence[Line], start: int) -> tuple[Sequence[Line], Sequen
 
 def _refuse(at: Line | None, cause: str, *, cure: str) -> NoReturn:
     raise ShaderError(f"{at}: {cause}" if at else cause, cure=cure, line=at.number if at else None)
+
+
+# Kernels of the substrate itself: each asks a driver something, or plays one that is wrong.
+PROBES = Folder(Path(__file__).parent / "wgsl")

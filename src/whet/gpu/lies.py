@@ -8,18 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 
 from whet.errors import BadInput
-from whet.gpu.assembler import Folder
+from whet.gpu.assembler import PROBES
 from whet.gpu.program import Clear, Kernel, Pass, Span, Step
 
 LIES = ("dropped dispatch", "stale buffer", "wrong limb")
 STALE_WRITES = 4  # of this many writes and clears one is not done
-
-PROBES = Folder(Path(__file__).parent / "wgsl")
 
 
 class Liar:

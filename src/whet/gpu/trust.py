@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
 
 import numpy as np
 
 from whet.errors import Unsupported
 from whet.gpu import driver
-from whet.gpu.assembler import Folder
+from whet.gpu.assembler import PROBES
 from whet.gpu.device import Device
 from whet.gpu.ledger import Ledger
 from whet.gpu.program import Kernel, Pass
 
-PROBES = Folder(Path(__file__).parent / "wgsl")
 SIDE = 300  # 300 x 300 trips are more than the budget of the driver that loop_budget.wgsl is about
 
 
