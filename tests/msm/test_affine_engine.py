@@ -38,7 +38,7 @@ def fast(points: np.ndarray, **options) -> Engine:
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_adversarial_cases(backend, tried):
-    seed, count = 90_210, 2_000
+    seed, count = 90_210, 800
     kinds: Counter[str] = Counter()
     for case in adversarial_cases(seed, count):
         engine = Affine.prepared(

@@ -27,7 +27,7 @@ def answer(variant: str, points: np.ndarray, scalars: np.ndarray) -> Point:
 
 @pytest.mark.parametrize("part", range(4))
 def test_adversarial_cases(part, tried):
-    seed, count = 20_251 + part, 500
+    seed, count = 20_251 + part, 250
     kinds: Counter[str] = Counter()
     for case in adversarial_cases(seed, count):
         for variant in (*VARIANTS, WINDOWS[case.number % len(WINDOWS)]):
