@@ -10,13 +10,12 @@ import subprocess
 
 import pytest
 
-from native_build import BuildKind, build
+from native_build import GCC, QUICK, BuildKind, build
 
-PLAIN = BuildKind("gcc", "g++")
 THREAD = BuildKind(
     "thread",
     "g++",
-    ("-DWHET_SANITIZE=thread", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
+    ("-DWHET_SANITIZE=thread", QUICK),
     (("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1"),),
 )
 PROGRAMS = [
@@ -44,7 +43,7 @@ def run(kind: BuildKind, program: str, *arguments: str) -> str:
 def test_random_tasks_under_every_policy(tried):
     """A million per policy with WHET_ALL_BUILDS, as in `make soak`."""
     tasks = 1_000_000 if os.environ.get("WHET_ALL_BUILDS") else 200_000
-    told = run(PLAIN, "test_graph_stress", str(tasks), "20261115")
+    told = run(GCC, "test_graph_stress", str(tasks), "20261115")
     assert [int(count) for count in re.findall(r": (\d+) tasks in", told)] == [tasks] * POLICIES
     tried("random tasks", POLICIES * tasks)
 
@@ -52,7 +51,7 @@ def test_random_tasks_under_every_policy(tried):
 @pytest.mark.native_build
 @pytest.mark.timeout(1800)
 def test_interleavings_and_weakened_orders(tried):
-    told = run(PLAIN, "test_graph_interleave")
+    told = run(GCC, "test_graph_interleave")
     caught, missed = map(int, re.search(r"memory orders: (\d+) weakenings caught, (\d+) not", told).groups())
     assert missed == 0
     assert caught >= told.count("(explained)") + 20

@@ -11,12 +11,10 @@ import subprocess
 
 import pytest
 
-from native_build import BuildKind, build
-
-QUICK = "-DCMAKE_CXX_FLAGS_RELEASE=-O1"
+from native_build import GCC, QUICK, BuildKind, build
 
 KINDS = [
-    BuildKind("gcc", "g++"),
+    GCC,
     *([BuildKind("clang", "clang++-19", (QUICK,))] if os.environ.get("WHET_ALL_BUILDS") else []),
     BuildKind(
         "address-undefined",
