@@ -207,8 +207,9 @@ void the_last_reference_is_dropped_in_its_own_body(Policy policy) {
 
 // Bodies of two runtimes that submit to each other from the threads that wait.
 void two_runtimes_lock_up(Policy policy) {
-    Bench left(small(policy, 64, 1));
-    Bench right(small(policy, 64, 1));
+    // Windows that hold all of it: one thread may be far ahead of the other.
+    Bench left(small(policy, 256, 1));
+    Bench right(small(policy, 256, 1));
     std::atomic<int> counted{0};
     const auto drive = [&counted](Runtime& own, Runtime& other) {
         struct Both {

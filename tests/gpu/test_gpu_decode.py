@@ -121,7 +121,7 @@ def test_rounding_before_down(decode_device, seed):
         layer = WebGpuLayer(shape, trial.matrices, trial.norms, decode_device)
         pair = None if trial.cosine is None else (trial.cosine, trial.sine)
         layer.step(trial.x, trial.cache, pair, trial.gate, schedule=Schedule())
-        raw = decode_device.read(decode_device._named(layer.label + "h"), np.float32).reshape(len(trial.x), -1)
+        raw = decode_device.read(decode_device.named(layer.label + "h"), np.float32).reshape(len(trial.x), -1)
         layer.close()
         assert not raw[:, shape.intermediate :].any(), "padding is zero"
         return raw
