@@ -51,7 +51,7 @@ def test_sums_under_dawn_are_equal_to_the_bit(device, dawn, tried):
 
 @pytest.mark.parametrize(
     "knobs",
-    [{"g": 1}, {"g": 8}, {"g": 64}, {"accumulator": "gpu_plain"}, {"accumulator": "pairs", "g": 2, "slots": 4}],
+    [{"g": 8}, {"accumulator": "gpu_plain"}, {"accumulator": "pairs", "g": 2, "slots": 4}],
     ids=str,
 )
 def test_the_other_accumulators_under_dawn(device, dawn, knobs, tried):
