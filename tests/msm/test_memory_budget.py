@@ -290,3 +290,5 @@ def test_a_budget_is_a_knob(points, capsys):
     assert sum(row.size_bytes for row in within.memory_map()) == told["total_bytes"] <= 4_000_000
     with pytest.raises(BadInput, match="too small"):
         Engine(points, montgomery=True, variant="affine:memory_budget=1000")
+    with pytest.raises(BadInput, match="too small"):
+        app.invoke(["memory", "msm", "--variant", "affine:memory_budget=1000", "--n", str(N)])

@@ -60,6 +60,7 @@ def cpu_frontier(variant: Variant, n: int, budget_bytes: int | None, most: int) 
     if not 0 <= n <= most:
         raise BadInput(f"n = {n} is outside of 0 to {most}", cure="ask for less")
     knobs = variant.knobs
+    budget_bytes = budget_bytes or int(knobs.get("memory_budget", 0)) or None
     backend, threads = str(knobs.get("backend", "auto")), int(knobs.get("threads", 0)) or None
     engine = Affine(backend, threads, int(knobs.get("windows", 0)))
     chosen, offered = cut(engine, n, budget_bytes), cuts(engine, n)
