@@ -13,7 +13,7 @@ TRIALS ?= 200
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
 
-setup: $(VENV)/.native ## .venv with the package in it, editable; run again after a C++ change
+setup: $(VENV)/.native $(VENV)/.tools ## .venv with the package in it, editable; run again after a C++ change
 
 $(VENV)/.deps: pyproject.toml
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
@@ -21,7 +21,13 @@ $(VENV)/.deps: pyproject.toml
 	touch $@
 
 $(VENV)/.native: $(VENV)/.deps $(NATIVE)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[test,lint]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[gpu,decode]'
+	touch $@
+
+# What only tests and lint use. By name: as extras of the package they would build it once more.
+NAMES := import tomllib; of = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
+$(VENV)/.tools: $(VENV)/.deps
+	$(BIN)/python -c '$(NAMES); print(*of["test"], *of["lint"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
 	touch $@
 
 system: ## compilers, driver and browser that the tests use, where they may be installed
@@ -30,12 +36,12 @@ system: ## compilers, driver and browser that the tests use, where they may be i
 driver: setup ## a software Vulkan driver that computes right, in the user's cache folder
 	@$(BIN)/python -m whet.gpu || { [ "$$CI" != true ]; }
 
-demo: setup ## gate, time and judge the MSM variants on this machine's devices; leaves report.html
+demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's devices; leaves report.html
 	@gpu=; if $(BIN)/python -m whet.gpu; then gpu="walker coop"; fi; \
 	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup
+	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder
 
 bench: setup ## growth and ratio tables of every engine
 	$(BIN)/whet graph bench --rounds 3

@@ -19,6 +19,7 @@ ROOT = Path(__file__).parents[1]
 PREFIX = "tried:"
 # What was measured on this machine must not decide what a test tests.
 os.environ["WHET_TUNED"] = str(ROOT / "build" / "no-such-folder" / "tuned.json")
+PLACES = {"alone": 1, "gpu": -2, "native_build": -1}
 # A suite started in the background ignores Ctrl-C, and so would the processes that tests interrupt.
 if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
     signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -32,6 +33,15 @@ def tried(record_property):
         record_property(PREFIX + kind, number)
 
     return count
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items):
+    """The long ones first, those that must be alone last and on one worker: nobody waits for anybody in between."""
+    for item in items:
+        if item.get_closest_marker("alone"):
+            item.add_marker(pytest.mark.xdist_group("alone"))
+    items.sort(key=lambda item: next((place for mark, place in PLACES.items() if item.get_closest_marker(mark)), 0))
 
 
 @pytest.fixture(autouse=True)
