@@ -78,13 +78,25 @@ class WrongAnswer(DeviceError):
 
 
 class ShaderError(DeviceError):
-    """A kernel does not compile. `line` is the line of the rendered source; `log` is all the compiler said."""
+    """A kernel does not compile. `log` is all the compiler said.
+
+    `line` is the line of the rendered source, `origin` the file and line that it was written in, such as
+    `point.wgsl:7`; empty where the source comes from no file.
+    """
 
     def __init__(
-        self, cause: str, *, cure: str = "", evidence: str | None = None, line: int | None = None, log: str = ""
+        self,
+        cause: str,
+        *,
+        cure: str = "",
+        evidence: str | None = None,
+        line: int | None = None,
+        origin: str = "",
+        log: str = "",
     ) -> None:
         super().__init__(cause, cure=cure, evidence=evidence)
         self.line = line
+        self.origin = origin
         self.log = log
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
 from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, adapters, choose_adapter, open_device
+from whet.gpu.assembler import Folder
 from whet.gpu.device import POISON
 from whet.gpu.faults import FAULTS, MOMENTS
 from whet.gpu.trust import PROBES, examine
@@ -123,6 +124,46 @@ def test_a_shader_error_names_the_line(device):
         device.pipeline(Kernel("\n\nfn broken( {", "broken"))
     assert caught.value.line == 3
     assert caught.value.log and caught.value.cure
+
+
+MISTAKES = {
+    "syntax": ("    return x +;", 5, 'expected expression, found ";"'),
+    "name": ("    return x + missing;", 5, "missing"),
+    "type": ("    return x + 1.5f;", 5, "Operation Add"),
+    "index": ("    var some: array<u32, 4>;\n    some[7] = x;\n    return some[x];", 6, "out of"),
+    "no return": ("    let y = x;", 4, "return"),
+}
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_shader_error_names_the_file_and_its_own_line(device, tmp_path, mistake, tried):
+    """The kernel imports the file with the mistake below a line that is left out, so no rendered line is its own."""
+    text, number, said = MISTAKES[mistake]
+    kernel = "// A kernel.\n\n\n//# import part\n" + TRIPLE.replace("3u * source[id.x]", "triple_of(source[id.x])")
+    (tmp_path / "kernel.wgsl").write_text(kernel)
+    (tmp_path / "part.wgsl").write_text(
+        f"// A part.\n//# if a == 1\n//# end\nfn triple_of(x: u32) -> u32 {{\n{text}\n}}\n"
+    )
+    made = Folder(tmp_path).assemble("kernel", a=1)
+    with pytest.raises(ShaderError, match=said) as caught:
+        device.pipeline(Kernel.of(made, "triple"))
+    assert caught.value.origin == f"part.wgsl:{number}" and caught.value.origin in str(caught.value)
+    line = caught.value.line
+    assert (
+        line != number
+        and made.source.splitlines()[line - 1] == (tmp_path / "part.wgsl").read_text().splitlines()[number - 1]
+    )
+    tried("planted faults")
+
+
+def test_a_source_of_another_length_has_no_place_in_the_files(device, tmp_path):
+    (tmp_path / "kernel.wgsl").write_text("// A kernel.\nfn broken( {\n")
+    made = Folder(tmp_path).assemble("kernel")
+    assert Kernel.of(made, "broken").origin(2) == "kernel.wgsl:2"
+    assert Kernel.of(made, "broken").origin(3) == Kernel.of(made, "broken").origin(None) == ""
+    with pytest.raises(ShaderError, match="line 3") as caught:
+        device.pipeline(Kernel("\n" + made.source, "broken", lines=made.lines))
+    assert caught.value.line == 3 and not caught.value.origin
 
 
 def test_a_limit_the_adapter_lacks_is_refused_before_opening():

@@ -8,6 +8,7 @@ from test_gpu_field import OPERATIONS, kernel, operands, pack
 
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
 from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, Write
+from whet.gpu.assembler import Folder
 from whet.gpu.portable import decode, encode, run_here
 from whet.gpu.schedule import Pace
 
@@ -240,6 +241,18 @@ def test_what_a_browser_refuses_is_typed_in_chromium(browser, what, tried):
 def test_what_a_browser_refuses_is_typed_under_dawn(dawn, what, tried):
     refuse_then_work(dawn, *BROKEN[what])
     tried("malformed inputs")
+
+
+def test_a_kernel_that_does_not_compile_elsewhere_names_its_file(elsewhere, tmp_path, tried):
+    """The second kernel of the program is wrong, in a file that it imports."""
+    (tmp_path / "kernel.wgsl").write_text("//# import part\n" + SOUND.replace("41u", "part()"))
+    (tmp_path / "part.wgsl").write_text("// A part.\n//# if a == 1\n//# end\nfn part() -> u32 {\n    return 41.5;\n}\n")
+    broken = Kernel.of(Folder(tmp_path).assemble("kernel", a=1), "main")
+    passes = [Pass("p", kernel, ("result",), (1, 1, 1)) for kernel in (Kernel(SOUND, "main"), broken)]
+    with pytest.raises(ShaderError, match=r"part\.wgsl:5") as caught:
+        elsewhere(Program({"result": 64}, tuple(passes)), {}, ["result"])
+    assert (caught.value.origin, caught.value.line) == ("part.wgsl:5", 3)
+    tried("planted faults")
 
 
 def refuse_then_work(run, program, kind, line):

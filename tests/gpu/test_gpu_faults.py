@@ -13,6 +13,7 @@ from whet.gpu import opening
 from whet.gpu.faults import FAULTS, MOMENTS
 from whet.msm import Engine
 from whet.msm.webgpu import sums as module
+from whet.msm.webgpu.layout import WGSL
 
 pytestmark = [pytest.mark.gpu, pytest.mark.xdist_group("gpu")]
 VARIANT = "walker:threads=64,multiply=portable"
@@ -85,6 +86,8 @@ def test_a_kernel_that_does_not_compile_names_its_line(engine, subject, monkeypa
     with pytest.raises(ShaderError) as caught:
         answer(engine, subject)
     assert caught.value.line and caught.value.log
+    written = next(line for line in WGSL.lines("gather") if "@compute" in line.text)
+    assert caught.value.origin == str(written) and str(written) in caught.value.cause
     monkeypatch.undo()
     assert answer(engine, subject) == subject.expected
 

@@ -8,10 +8,12 @@ from threading import Event
 
 import pytest
 from msm_on_gpu import Subject, compute
+from whet._native import curve
 
 from whet.errors import BadInput, Cancelled
-from whet.gpu import Clear, Copy, Kernel, Pass, Write
-from whet.gpu.schedule import MOST_PASSES, UNKNOWN_SLOWNESS, Pace, Submission
+from whet.gpu import Clear, Copy, Device, Kernel, Pass, Write
+from whet.gpu.schedule import LIMIT_NS, MOST_PASSES, UNKNOWN_SLOWNESS, Pace, Submission
+from whet.msm import Engine, msm
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.memory import memory_map, ways
 from whet.msm.webgpu.plan import build
@@ -218,6 +220,43 @@ def test_where_a_sum_is_cut_changes_nothing(device, tried):
                 sums.close()
             tried("schedules cut")
     assert len(found) == 1
+
+
+@pytest.mark.gpu
+@pytest.mark.xdist_group("gpu")
+def test_a_callers_limit_decides_how_many_submissions_there_are(device, monkeypatch):
+    """One submission for all, or one per pass; the same through `msm`."""
+    subject = Subject.of("random", 200)
+    points = curve.write_points(subject.points)
+    counted = []
+    submit = Device.submit
+
+    def counting(self, steps, **more):
+        counted.append(sum(isinstance(step, Pass) for step in steps))
+        return submit(self, steps, **more)
+
+    given = {"device": "webgpu", "variant": "walker:threads=64"}
+    for limit_s, one_each in ((60, False), (1e-9, True)):
+        with Engine(points, **given, submission_limit_s=limit_s) as engine:
+            engine(subject.limbs)  # the known answer was asked before
+            with monkeypatch.context() as patch:
+                patch.setattr(Device, "submit", counting)
+                assert engine(subject.limbs).to_bytes() == subject.expected
+            assert (max(counted) == 1) == one_each and (len(counted) == 1) != one_each
+            counted.clear()
+    monkeypatch.setattr(Device, "submit", counting)
+    assert msm(points, subject.limbs, **given, submission_limit_s=1e-9).to_bytes() == subject.expected
+    assert max(counted[-10:]) == 1
+    with Engine(points, **given) as engine:
+        assert engine._prepared._pace.limit_ns == LIMIT_NS
+
+
+@pytest.mark.parametrize("limit_s", [0, -1, float("nan"), float("inf"), True, "0.5"])
+def test_a_limit_that_is_no_time_is_refused(limit_s, tried):
+    with pytest.raises(BadInput, match="submission_limit_s") as caught:
+        Engine([], submission_limit_s=limit_s)
+    assert caught.value.cure
+    tried("malformed inputs")
 
 
 class After:

@@ -82,7 +82,7 @@ class Browser:
             raise DeviceError(f"Chromium failed: {_first(error)}", cure="open a new Browser") from error
         if answer.get("fault", {}).get("kind") == "timeout":
             raise DeviceTimeout(f"Chromium gave no answer within {time_limit_s:g} s", cure=CURES[DeviceTimeout])
-        return decode(answer, where=f"Chromium {self.version}")
+        return decode(answer, where=f"Chromium {self.version}", program=program)
 
     def close(self) -> None:
         """Ends the browser. Safe to call again."""

@@ -49,4 +49,4 @@ def run(
         last = done.stderr.decode(errors="replace").strip().splitlines()[-1:]
         said = last[0] if last else "it said nothing"
         raise DeviceLost(f"Dawn's process ended with {done.returncode}: {said}", cure=CURES[DeviceLost])
-    return decode(msgspec.json.decode(done.stdout.splitlines()[-1]), where="Dawn")
+    return decode(msgspec.json.decode(done.stdout.splitlines()[-1]), where="Dawn", program=program)

@@ -45,7 +45,7 @@ class Session:
 
     def run(self, request: Mapping[str, Any]) -> dict[str, Any]:
         self.timed = self.timed and request["timed"]
-        pipelines = [self._pipeline(kernel) for kernel in request["kernels"]]
+        pipelines = [self._pipeline(kernel, number) for number, kernel in enumerate(request["kernels"])]
         self._push()
         buffers = {name: self._buffer(size) for name, size in request["buffers"].items()}
         # An allocation that failed gives an error buffer; writing to it would only bury the reason.
@@ -181,13 +181,13 @@ class Session:
         usage |= c.WGPUBufferUsage_Uniform | c.WGPUBufferUsage_Indirect
         return self.utils.create_buffer(self.device, size, usage)
 
-    def _pipeline(self, kernel: Mapping[str, Any]) -> Any:
+    def _pipeline(self, kernel: Mapping[str, Any], number: int) -> Any:
         c, utils = self.c, self.utils
         try:
             # pydawn counts characters where Dawn wants bytes; outside of comments WGSL is ASCII.
             module = utils.create_shader_module(self.device, kernel["source"].encode("ascii", "replace").decode())
         except RuntimeError as error:
-            raise _shader_fault(kernel["entry"], str(error)) from None
+            raise _shader_fault(kernel["entry"], number, str(error)) from None
         asked = c.WGPUComputePipelineDescriptor()
         asked.compute.module = module
         asked.compute.entryPoint = utils.to_wgpu_str(kernel["entry"])
@@ -202,7 +202,7 @@ class Session:
         c.wgpuDevicePushErrorScope(self.device, c.WGPUErrorFilter_Validation)
         pipeline = c.wgpuDeviceCreateComputePipeline(self.device, asked)
         if said := utils.pop_error(self.device):
-            raise _shader_fault(kernel["entry"], said)
+            raise _shader_fault(kernel["entry"], number, said)
         return pipeline
 
     def _push(self) -> None:
@@ -229,9 +229,9 @@ class Session:
         }
 
 
-def _shader_fault(entry: str, said: str) -> Fault:
+def _shader_fault(entry: str, number: int, said: str) -> Fault:
     where = re.search(r":(\d+):\d+ error", said)
-    return Fault("shader", said, kernel=entry, line=int(where.group(1)) if where else None)
+    return Fault("shader", said, kernel=entry, number=number, line=int(where.group(1)) if where else None)
 
 
 def main() -> None:

@@ -133,7 +133,7 @@ class Device:
                 stage = {"module": module, "entry_point": kernel.entry, "constants": dict(kernel.constants)}
                 return self.handle.create_compute_pipeline(label=kernel.entry, layout="auto", compute=stage)
 
-            self._pipelines[kernel] = self._guarded("compile", f"building {kernel.entry}", build)
+            self._pipelines[kernel] = self._guarded("compile", f"building {kernel.entry}", build, kernel)
         return self._pipelines[kernel]
 
     def submit(self, steps: Sequence[Step], *, timestamps: bool = False) -> list[tuple[str, int | None]]:
@@ -316,7 +316,7 @@ class Device:
         finally:
             self.ledger.remove("timestamps")
 
-    def _guarded(self, moment: str, doing: str, call: Any) -> Any:
+    def _guarded(self, moment: str, doing: str, call: Any, kernel: Kernel | None = None) -> Any:
         if self._closed:
             raise DeviceLost("the device was closed", cure="open a new one")
         self.inject.visit(moment, self.handle)
@@ -325,7 +325,7 @@ class Device:
         except WhetError:
             raise
         except Exception as error:
-            raise translate(error, doing=doing) from error
+            raise translate(error, doing=doing, kernel=kernel) from error
 
 
 def _timestamp_period_ns(handle: Any) -> float:

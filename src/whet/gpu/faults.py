@@ -20,7 +20,7 @@ from whet.errors import (
     WrongAnswer,
 )
 from whet.gpu.lies import Liar
-from whet.gpu.program import Step
+from whet.gpu.program import Kernel, Step
 
 MOMENTS = ("allocate", "compile", "submit", "wait", "read")
 FAULTS: dict[str, type[WhetError]] = {
@@ -39,8 +39,14 @@ CURES = {
 }
 
 
-def translate(error: Exception, *, doing: str) -> WhetError:
-    """The typed form of what wgpu raised."""
+# naga points at a line by marks under it, inside a picture that begins with the place of the whole function.
+_MARKED = re.compile(r"^ *(\d+) │.*\n *│[^\n╰]*\^", re.M)
+_PLACE = re.compile(r"┌─ [^\n]*?:(\d+):\d+")
+_REASON = re.compile(r"^ *= (.+)", re.M)
+
+
+def translate(error: Exception, *, doing: str, kernel: Kernel | None = None) -> WhetError:
+    """The typed form of what wgpu raised, while building `kernel` if one is given."""
     text = str(error)
     lowered = text.lower()
     if "device is lost" in lowered or "devicelost" in lowered or "device lost" in lowered:
@@ -50,15 +56,20 @@ def translate(error: Exception, *, doing: str) -> WhetError:
     if "greater than the maximum buffer size" in lowered or "exceeds the limit" in lowered:
         return _make(DeviceOutOfMemory, f"over a limit of the device while {doing}: {_last_line(text)}")
     if "shader" in lowered and ("parsing error" in lowered or "validation error" in lowered or "wgsl" in lowered):
-        where = re.search(r"wgsl:(\d+):(\d+)", text)
+        where = _MARKED.search(text) or _PLACE.search(text)
         line = int(where.group(1)) if where else None
-        return ShaderError(
-            f"shader does not compile while {doing}" + (f", line {line}" if line else "") + f": {_shader_line(text)}",
-            cure=CURES[ShaderError],
-            line=line,
-            log=text,
-        )
+        return shader_error(f"shader does not compile while {doing}", line, _shader_line(text), text, kernel)
     return DeviceError(f"the device failed while {doing}: {_last_line(text)}", cure="run `whet doctor`")
+
+
+def shader_error(cause: str, line: int | None, said: str, log: str, kernel: Kernel | None) -> ShaderError:
+    """A complaint about a line of a rendered source, told with the file and line that it was written in."""
+    origin = kernel.origin(line) if kernel is not None else ""
+    if origin:
+        cause += f" at {origin} (line {line} as rendered)"
+    elif line:
+        cause += f", line {line}"
+    return ShaderError(f"{cause}: {said}", cure=CURES[ShaderError], line=line, origin=origin, log=log)
 
 
 class Injector:
@@ -116,5 +127,8 @@ def _last_line(text: str) -> str:
 
 
 def _shader_line(text: str) -> str:
+    """What is wrong in one line: the first thing said, and the last of its reasons where there are any."""
     message = re.search(r"(?:parsing|validation) error:\s*(.+)", text, re.I)
-    return message.group(1).strip() if message else _last_line(text)
+    if message is None:
+        return _last_line(text)
+    return ": ".join([message.group(1).strip(), *_REASON.findall(text)[-1:]])

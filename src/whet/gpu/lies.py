@@ -62,5 +62,5 @@ class Liar:
         word = int(self._rng.integers(words))
         mask = int(self._rng.choice([1 << int(self._rng.integers(32)), int(self._rng.integers(1, 2**32))]))
         self.told = f"word {word:,} of {target} was changed by {mask:#x} after {after}"
-        kernel = Kernel(PROBES.assemble("wrong_limb").source, "wrong_limb", (("word", word), ("mask", mask)))
+        kernel = Kernel.of(PROBES.assemble("wrong_limb"), "wrong_limb", (("word", word), ("mask", mask)))
         return Pass("wrong_limb", kernel, (target,), (1, 1, 1))

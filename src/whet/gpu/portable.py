@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, ShaderError, Unsupported, WhetError
+from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, Unsupported, WhetError
 from whet.gpu.device import Device
-from whet.gpu.faults import CURES
+from whet.gpu.faults import CURES, shader_error
 from whet.gpu.program import Clear, Command, Copy, Kernel, Pass, Program, Span
 from whet.gpu.running import run, split_inputs
 from whet.gpu.schedule import Pace, Submission
@@ -85,7 +85,7 @@ def encode(
     """The request that a runner elsewhere understands. Each kernel is sent once; submissions are cut here."""
     check_names(program, inputs, outputs)
     contents, uploads = split_inputs(program, inputs)
-    kernels: dict[Kernel, int] = {}
+    kernels = {kernel: number for number, kernel in enumerate(kernels_of(program))}
     submissions = [_submission(one, kernels) for one in (pace or Pace()).submissions(program.steps)]
     return {
         "buffers": dict(program.buffers),
@@ -100,10 +100,13 @@ def encode(
     }
 
 
-def decode(answer: Mapping[str, Any], *, where: str) -> Outcome:
-    """The outcome, or the typed fault that the runner met. `where` names the runner in messages."""
+def decode(answer: Mapping[str, Any], *, where: str, program: Program | None = None) -> Outcome:
+    """The outcome, or the typed fault that the runner met. `where` names the runner in messages.
+
+    With the program that was encoded, a kernel that does not compile is told with the file that it comes from.
+    """
     if fault := answer.get("fault"):
-        raise _fault(fault, where)
+        raise _fault(fault, where, kernels_of(program) if program is not None else ())
     try:
         return Outcome(
             outputs={
@@ -117,6 +120,11 @@ def decode(answer: Mapping[str, Any], *, where: str) -> Outcome:
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DeviceError(f"{where} answered with nonsense: {error!r}", cure="run it again") from error
+
+
+def kernels_of(program: Program) -> list[Kernel]:
+    """Every kernel of a program once, in the order in which `encode` numbers them."""
+    return list(dict.fromkeys(step.kernel for step in program.steps if isinstance(step, Pass)))
 
 
 def _submission(submission: Submission, kernels: dict[Kernel, int]) -> dict[str, Any]:
@@ -141,7 +149,7 @@ def _step(step: Command, kernels: dict[Kernel, int]) -> dict[str, Any]:
         case Pass(name, kernel, bindings, workgroups, indirect, _):
             return {
                 "pass": name,
-                "kernel": kernels.setdefault(kernel, len(kernels)),
+                "kernel": kernels[kernel],
                 "bindings": [_binding(one) for one in bindings],
                 "workgroups": workgroups,
                 "indirect": indirect,
@@ -157,14 +165,14 @@ def _base64(data: npt.NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
 
 
-def _fault(fault: Mapping[str, Any], where: str) -> WhetError:
+def _fault(fault: Mapping[str, Any], where: str, kernels: Sequence[Kernel]) -> WhetError:
     kind, said = str(fault.get("kind")), str(fault.get("message", "no message")).strip()
     first = said.splitlines()[0] if said else "no message"
     if kind == "shader":
-        line = fault.get("line")
-        at = f", line {line}" if line else ""
-        cause = f"shader {fault.get('kernel', '?')} does not compile under {where}{at}: {first}"
-        return ShaderError(cause, cure=CURES[ShaderError], line=line, log=said)
+        number = fault.get("number")
+        kernel = kernels[number] if isinstance(number, int) and 0 <= number < len(kernels) else None
+        cause = f"shader {fault.get('kernel', '?')} does not compile under {where}"
+        return shader_error(cause, fault.get("line"), first, said, kernel)
     if kind == "adapter":
         return Unsupported(f"{where} has no WebGPU adapter: {first}", cure="run `whet doctor`")
     if kind == "memory":

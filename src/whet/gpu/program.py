@@ -9,18 +9,37 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
+from whet.gpu.assembler import Assembled, Line
+
 
 @dataclass(frozen=True)
 class Kernel:
-    """WGSL source and its entry point. Equal kernels share one pipeline."""
+    """WGSL source and its entry point. Equal kernels share one pipeline.
+
+    `lines` has for each line of the source the one in a file that it comes from, if it comes from files: what a
+    compiler complains about is told with it.
+    """
 
     source: str
     entry: str
     constants: tuple[tuple[str, float], ...] = ()
+    lines: tuple[Line, ...] = field(default=(), compare=False, repr=False)
+
+    @classmethod
+    def of(cls, made: Assembled, entry: str, constants: tuple[tuple[str, float], ...] = ()) -> Self:
+        """A kernel from files."""
+        return cls(made.source, entry, constants, made.lines)
+
+    def origin(self, line: int | None) -> str:
+        """File and line in which a line of the source was written; empty where nobody knows."""
+        if line is None or not 1 <= line <= len(self.lines) == self.source.count("\n"):
+            return ""
+        return str(self.lines[line - 1])
 
 
 @dataclass(frozen=True)

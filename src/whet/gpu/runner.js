@@ -36,7 +36,7 @@ async function runOnce(request, gpu) {
     try {
         opened = await openSession(gpu);
         const { device, info } = opened;
-        const compiled = await Promise.all(request.kernels.map((kernel) => compile(opened, kernel)));
+        const compiled = await Promise.all(request.kernels.map((kernel, number) => compile(opened, kernel, number)));
         const pipelines = compiled.map((one) => one.pipeline);
         const [passes, walls, outputs] = await guarded(opened, () => execute(opened, request, pipelines, made));
         return {
@@ -76,15 +76,19 @@ async function guarded(opened, work) {
     return given;
 }
 
-// Compiled once per page and kernel; kernels are compiled side by side.
-function compile(opened, kernel) {
+// Compiled once per page and kernel; kernels are compiled side by side. A fault names the kernel's number in the request.
+async function compile(opened, kernel, number) {
     const key = JSON.stringify(kernel);
     if (!opened.pipelines.has(key)) {
         const built = build(opened.device, kernel);
         built.catch(() => opened.pipelines.delete(key));
         opened.pipelines.set(key, built);
     }
-    return opened.pipelines.get(key);
+    try {
+        return await opened.pipelines.get(key);
+    } catch (fault) {
+        throw fault.kind ? { ...fault, number } : fault;
+    }
 }
 
 async function build(device, { source, entry, constants }) {

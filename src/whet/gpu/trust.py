@@ -28,9 +28,8 @@ def examine(device: Device) -> list[Complaint]:
     """Runs the probes; an empty list means that the driver may be believed."""
     buffer = device.buffer("probe", 16, data=np.array([0, SIDE, 0, 0], np.uint32))
     try:
-        device.submit(
-            [Pass("loop_budget", Kernel(PROBES.assemble("loop_budget").source, "loop_budget"), ("probe",), (1, 1, 1))]
-        )
+        kernel = Kernel.of(PROBES.assemble("loop_budget"), "loop_budget")
+        device.submit([Pass("loop_budget", kernel, ("probe",), (1, 1, 1))])
         trips = int(device.read(buffer)[0])
     finally:
         device.release(buffer)

@@ -16,7 +16,14 @@ from whet.errors import BadInput, Unsupported
 from whet.msm.affine import BACKENDS, Affine, Event, Progress, backend_name
 from whet.msm.auto import measured_variant
 from whet.msm.budget import BudgetedSums, GivenPoints, limit, prepare_within
-from whet.msm.options import read_budget, read_device, read_threads, require_callbacks, system_path
+from whet.msm.options import (
+    read_budget,
+    read_device,
+    read_submission_limit,
+    read_threads,
+    require_callbacks,
+    system_path,
+)
 from whet.msm.point import Endian, Point
 from whet.msm.validate import (
     Limbs,
@@ -57,6 +64,7 @@ def msm(
     memory_budget: int | None = None,
     fallback: bool = False,
     verify: bool = True,
+    submission_limit_s: float | None = None,
     cancel: Event | None = None,
     progress: Progress | None = None,
 ) -> Point:
@@ -91,6 +99,7 @@ def msm(
         memory_budget=memory_budget,
         fallback=fallback,
         verify=verify,
+        submission_limit_s=submission_limit_s,
     ) as engine:
         return engine.compute(plain, cancel=cancel, progress=progress)
 
@@ -117,6 +126,10 @@ class Engine:
     With `fallback` a fault of the device is answered by the CPU, and `fallback_reason` says why. A device has to give a
     known answer before its first use, and the CPU checks each sum in a fraction of the time of its own: WrongAnswer
     is raised for one that fails. `verify=False` leaves the check of each sum out.
+
+    `submission_limit_s` is the longest that the device should be held at once: the work of a call goes to it in as many
+    submissions as that takes at the speed measured so far, but a single pass is never cut. Half a second by default;
+    less where other programs draw on the device, or where its system takes it away from who holds it.
     """
 
     def __init__(
@@ -133,9 +146,11 @@ class Engine:
         memory_budget: int | None = None,
         fallback: bool = False,
         verify: bool = True,
+        submission_limit_s: float | None = None,
     ) -> None:
         where, adapter = read_device(device)
         threads, memory_budget = read_threads(threads), read_budget(memory_budget)
+        submission_limit_s = read_submission_limit(submission_limit_s)
         if backend != "auto":
             variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
         if variant == "auto" and (where == "webgpu" or (threads is None and memory_budget is None)):
@@ -143,7 +158,12 @@ class Engine:
         chosen = choose(variant)
         if where == "webgpu" or chosen.name in GPU_SPECS:
             limbs = _checked_points(points, endian, montgomery, check)
-            options = {"adapter": adapter or None, "memory_budget": memory_budget, "verify": verify}
+            options = {
+                "adapter": adapter or None,
+                "memory_budget": memory_budget,
+                "verify": verify,
+                "submission_limit_s": submission_limit_s,
+            }
             self._adopt(chosen, _on_gpu(chosen, limbs, fallback, **options), len(limbs))
             return
         source = _source(points, endian, montgomery)

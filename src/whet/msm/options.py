@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from typing import Any
@@ -34,6 +35,19 @@ def read_budget(memory_budget: Any) -> int | None:
     if size_bytes < 1:
         raise BadInput(f"a memory budget of {size_bytes} bytes", cure=cure)
     return size_bytes
+
+
+def read_submission_limit(submission_limit_s: Any) -> float | None:
+    """The longest that a submission to a GPU should take, in seconds; None leaves it to the schedule."""
+    if submission_limit_s is None:
+        return None
+    number = isinstance(submission_limit_s, int | float) and not isinstance(submission_limit_s, bool)
+    if not number or not 0 < submission_limit_s < math.inf:
+        raise BadInput(
+            f"submission_limit_s={submission_limit_s!r} is not a time",
+            cure="give seconds above 0, such as 0.1, or leave it out",
+        )
+    return float(submission_limit_s)
 
 
 def within(variant: Variant, budget_bytes: int | None) -> str:

@@ -14,19 +14,19 @@ WGSL = Folder(Path(__file__).parent / "wgsl")
 @cache
 def product_kernel(stage: str, kind: str, tile: int) -> Kernel:
     """The product of one stage with weights of one type, for `tile` vectors at a time."""
-    return Kernel(WGSL.assemble("product", stage=stage, kind=kind, tile=tile).source, stage)
+    return Kernel.of(WGSL.assemble("product", stage=stage, kind=kind, tile=tile), stage)
 
 
 @cache
 def attend_kernel(kv_type: str) -> Kernel:
-    return Kernel(WGSL.assemble("attend", kv_type=kv_type).source, "attend")
+    return Kernel.of(WGSL.assemble("attend", kv_type=kv_type), "attend")
 
 
 @cache
 def norm_kernel(entry: str) -> Kernel:
-    return Kernel(WGSL.assemble("norm").source, entry)
+    return Kernel.of(WGSL.assemble("norm"), entry)
 
 
 @cache
 def exponentials_kernel() -> Kernel:
-    return Kernel(WGSL.assemble("exponentials").source, "exponentials")
+    return Kernel.of(WGSL.assemble("exponentials"), "exponentials")

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 
-from whet.gpu.assembler import Assembled, bindings
+from whet.gpu.assembler import Assembled
 from whet.gpu.program import Kernel, Pass, Span
 from whet.msm.webgpu.geometry import BLOCK_BUCKETS, CHUNK_COLUMNS, COMBINE_RADIX, RECORD_WORDS, REDUCE_PAIRS
 from whet.msm.webgpu.knobs import Choice
@@ -54,8 +54,9 @@ def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
     """Every kernel of a variant, by the name of its pass. `plant` may change each source before it is used."""
     made = {}
     for name, file in files(choice).items():
-        source = assembled(file, choice, wide=wide).source
-        made[name] = Template(Kernel(plant(file, source) if plant else source, file), bindings(source)[1:])
+        whole = assembled(file, choice, wide=wide)
+        source = plant(file, whole.source) if plant else whole.source
+        made[name] = Template(Kernel(source, file, lines=whole.lines), whole.bindings[1:])
     return made
 
 

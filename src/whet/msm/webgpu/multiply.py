@@ -36,7 +36,7 @@ def chain(operation: str, length: int, *, wide: bool, threads: int) -> Pass:
     made = WGSL.assemble(
         "chain", multiply=WIDE if wide else PORTABLE, operation=operation, length=length, workgroup=WORKGROUP
     )
-    return Pass("chain", Kernel(made.source, "chain"), ("chain",), (threads // WORKGROUP, 1, 1))
+    return Pass("chain", Kernel.of(made, "chain"), ("chain",), (threads // WORKGROUP, 1, 1))
 
 
 def fastest_multiply(device: Device, clock: Callable[[], int] = time.perf_counter_ns) -> str:

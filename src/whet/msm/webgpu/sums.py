@@ -41,7 +41,8 @@ class WebGpuSums:
     A device has to give a known answer before its first use. With `verify` each answer is checked as well; after one
     that fails, everything on the device is made anew and the known answer asked again.
     Points stay there if the budget holds them; else each call brings them in pieces (`pieces.py`).
-    No submission is to take longer than `submission_limit_s` at the speed measured so far; a pass is never cut.
+    No submission is to take longer than `submission_limit_s` (0.5 by default) at the speed measured so far; a pass is
+    never cut.
     """
 
     def __init__(
@@ -53,7 +54,7 @@ class WebGpuSums:
         memory_budget: int | None = None,
         timed: bool = False,
         verify: bool = True,
-        submission_limit_s: float = LIMIT_NS / 1e9,
+        submission_limit_s: float | None = None,
     ) -> None:
         self.choice = choice
         self.timed = timed
@@ -62,7 +63,7 @@ class WebGpuSums:
         self._points = points
         self._adapter = adapter
         self._budget = memory_budget
-        self._pace = Pace(1e9 * submission_limit_s)
+        self._pace = Pace(LIMIT_NS if submission_limit_s is None else 1e9 * submission_limit_s)
         self._turn = Lock()
         self._device: Device | None = None
         self._check = WindowCheck(points) if verify else None
