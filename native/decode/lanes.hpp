@@ -172,7 +172,14 @@ WHET_INLINE F from_e4m3(const void* from) {
     return bits(bits(value) | ((byte & 0x80) << 24));
 }
 
+// One value, for tables. NaN is made of bits: nothing is computed that a compiler could fold into a number.
 WHET_INLINE float e4m3_value(std::uint8_t byte) {
+    if ((byte & 0x7fU) == 0x7fU) {
+        const std::uint32_t word = 0x7fc00000U | static_cast<std::uint32_t>(byte & 0x80U) << 24;
+        float nan;
+        std::memcpy(&nan, &word, sizeof nan);
+        return nan;
+    }
     const unsigned exponent = (byte >> 3) & 15U;
     const float mantissa = static_cast<float>(byte & 7U);
     float value = mantissa * 0.001953125F;

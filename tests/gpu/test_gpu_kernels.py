@@ -104,7 +104,7 @@ def test_a_complaint_names_the_file(tmp_path, tried):
 @pytest.mark.gpu
 @pytest.mark.xdist_group("gpu")
 def test_every_e4m3_byte_has_its_value(decode_device, tried):
-    """Entries and scales, all 256 codes; 0x7f and 0xff are NaN as entries and never come as scales."""
+    """Entries and scales, all 256 codes; 0x7f and 0xff are NaN."""
     harness = """
 @group(0) @binding(0) var<storage, read_write> data: array<vec4u>;
 @compute @workgroup_size(64) fn values(@builtin(global_invocation_id) id: vec3u) {
@@ -121,7 +121,6 @@ def test_every_e4m3_byte_has_its_value(decode_device, tried):
         found = decode_device.read(buffer, np.float32)[256:].reshape(2, 256)
     finally:
         decode_device.release(buffer)
-    assert np.array_equal(found[0], E4M3_TABLE, equal_nan=True)
-    finite = np.isfinite(E4M3_TABLE)
-    assert np.array_equal(found[1][finite], E4M3_TABLE[finite]) and finite.sum() == 254
-    tried("differential operations", 510)
+    for values in found:
+        assert np.array_equal(values, E4M3_TABLE, equal_nan=True)
+    tried("differential operations", 512)

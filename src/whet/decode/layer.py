@@ -254,7 +254,7 @@ def _matrix(
     stored = given if isinstance(given, StoredMatrix) else store(weight_type, given)
     if (stored.rows, stored.cols) != size:
         raise BadInput(f"{name} is {stored.rows} x {stored.cols}", cure=f"the shape needs {size[0]} x {size[1]}")
-    # The kernels of the CPU and of WebGPU would each make something else of a scale that is NaN.
+    # Kernels would make NaN of it, as the format says, and every output would be that: better to name the weight.
     if stored.kind == "fp4" and (odd := (stored.scales & E4M3_NAN) == E4M3_NAN).any():
         where = int(np.argmax(odd))
         raise BadInput(f"scale {where} of {name} is NaN", cure="check the file it came from", index=where)
