@@ -65,7 +65,15 @@ def test_a_wrong_answer_to_a_hard_case_is_red(tmp_path):
 def test_regions_of_a_step_come_out_of_engine_timing():
     engine = DecodeEngine()
     case = engine.cases()[3]
-    capture = capture_engine(load("decode"), parse_variant(engine, "fused:timing=true"), case, repeats=3)
+    heard = []
+    capture = capture_engine(
+        load("decode"),
+        parse_variant(engine, "fused:timing=true"),
+        case,
+        repeats=3,
+        on_progress=lambda share, note: heard.append((share, note)),
+    )
+    assert heard[0] == (0.0, "making the inputs") and heard[-1] == (0.75, "call 3 of 3") and len(heard) == 6
     named = {row.region for row in reduce(capture).rows if row.active_workers}
     assert {"norm", "project", "attend", "wo", "gather", "fc1", "fc2"} <= named
     roles = {region.name: (region.role, region.tags) for region in capture.schema.regions}

@@ -12,6 +12,7 @@ import click
 
 from whet.cli.console import console, print_json
 from whet.cli.options import as_json
+from whet.cli.plan_options import shown_progress
 from whet.errors import BadInput, ExitCode, OracleMismatch
 
 if TYPE_CHECKING:
@@ -100,7 +101,9 @@ def _engine(name: str, arguments: tuple[str, ...], options: dict[str, Any]) -> C
     device = options["device"] or engine.devices[0]
     if device not in engine.devices:
         raise BadInput(f"engine {engine.name} does not run on {device!r}", cure=f"devices: {', '.join(engine.devices)}")
-    return capture_engine(loaded, variant, case, repeats=options["repeats"], seed=options["seed"], device=device)
+    repeats, seed = options["repeats"], options["seed"]
+    with shown_progress(f"{engine.name} {case}") as show:
+        return capture_engine(loaded, variant, case, repeats=repeats, seed=seed, device=device, on_progress=show)
 
 
 @click.command("tax", short_help="what recording costs, off and on side by side")

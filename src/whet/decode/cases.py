@@ -48,10 +48,11 @@ def random_weights(
     shape: Shape, weight_type: str, rng: np.random.Generator
 ) -> tuple[dict[str, StoredMatrix], dict[str, Floats]]:
     """Entries of the size that keeps activations near 1."""
-    matrices = {
-        name: store(weight_type, rng.standard_normal(size, np.float32) / np.float32(np.sqrt(size[1])))
-        for name, size in shape.matrices().items()
-    }
+    matrices = {}
+    for name, size in shape.matrices().items():
+        dense = rng.standard_normal(size, np.float32)
+        dense /= np.float32(np.sqrt(size[1]))
+        matrices[name] = store(weight_type, dense)
     norms = {
         name: (1 + 0.1 * rng.standard_normal(shape.hidden)).astype(np.float32) for name in (NORM_ATTENTION, NORM_MLP)
     }

@@ -24,6 +24,8 @@ MAX_ULP = 64.0
 # Over a few elements the norm in the middle can divide by almost nothing (one element: x + W_O near -x), and then no
 # float32 order is near float64. Smaller layers are held to the exact order alone.
 LEAST_HIDDEN = 8
+# Weights that are decoded together: a megabyte of float64.
+AT_ONCE = 1 << 17
 
 
 def _e4m3(byte: int) -> float:
@@ -52,10 +54,6 @@ class Decoded:
     values: npt.NDArray[np.float32]
     row_scale: npt.NDArray[np.float32]
 
-    @property
-    def dense(self) -> Doubles:
-        return self.values.astype(np.float64) * self.row_scale.astype(np.float64)[:, None]
-
 
 def decoded(matrix: StoredMatrix) -> Decoded:
     """Padded to whole blocks of 16 columns, as it is stored."""
@@ -73,14 +71,17 @@ def decoded(matrix: StoredMatrix) -> Decoded:
 
 
 def _product(matrix: StoredMatrix, x: Doubles) -> Doubles:
-    """x times the transposed matrix, some rows at a time: a large layer in float64 would not fit in memory."""
-    step = 4096
+    """x times the transposed matrix, a few rows at a time, so that what is decoded never leaves a core's cache.
+
+    Going through memory would cost several times the sums themselves, and a large layer in float64 does not fit there.
+    """
+    step = max(1, AT_ONCE // matrix.cols)
     out = np.empty((*x.shape[:-1], matrix.rows))
     for start in range(0, matrix.rows, step):
         stop = min(start + step, matrix.rows)
         data, scales = (part.reshape(matrix.rows, -1)[start:stop].reshape(-1) for part in (matrix.data, matrix.scales))
-        rows = replace(matrix, rows=stop - start, data=data, scales=scales)
-        out[..., start:stop] = x @ decoded(rows).dense[:, : matrix.cols].T
+        rows = decoded(replace(matrix, rows=stop - start, data=data, scales=scales))
+        out[..., start:stop] = (x @ rows.values[:, : matrix.cols].astype(np.float64).T) * rows.row_scale
     return out
 
 

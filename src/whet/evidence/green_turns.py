@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from whet.errors import OracleMismatch, Unsupported
 from whet.evidence.cases import choose
 from whet.evidence.examination import check_command
@@ -14,18 +16,29 @@ FRONTIER_REPEATS = 3
 FRONTIER_SEED = 1
 
 
-def green_turns(plan: Plan, case: Case, repeats: int, *, timing: bool = False) -> dict[str, list[Reading]]:
+def green_turns(
+    plan: Plan,
+    case: Case,
+    repeats: int,
+    *,
+    timing: bool = False,
+    on_progress: Callable[[float, str], None] = lambda share, note: None,
+) -> dict[str, list[Reading]]:
     """By variant, `repeats` turns after one that warms up, interleaved and each on fresh inputs.
 
-    A variant that is wrong in any of them has no times, nor have the others: OracleMismatch.
+    `on_progress` hears a share from 0 to 1 and what comes next. A variant that is wrong in any of them has no times,
+    nor have the others: OracleMismatch.
     """
     names = [str(variant) for variant in plan.variants]
     readings: dict[str, list[Reading]] = {name: [] for name in names}
     with Rig(plan) as rig:
+        on_progress(0.0, "making the inputs")
         rig.open(case)
+        on_progress(0.0, "starting")
         for name, red in rig.start(names).items():
             raise red.cause or _refused(plan, name, case, red, repeats)
         for number in range(repeats + 1):
+            on_progress(number / (repeats + 1), f"call {number} of {repeats}" if number else "warming up")
             for name, found in rig.round(("check", str(case), number), names, timing=timing).items():
                 if isinstance(found, Red):
                     raise _refused(plan, name, case, found, repeats)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -19,7 +19,14 @@ from whet.regions.sources import from_stages
 
 
 def capture_engine(
-    loaded: Loaded, variant: Variant, case: Case, *, repeats: int = 7, seed: int = 1, device: str = "cpu"
+    loaded: Loaded,
+    variant: Variant,
+    case: Case,
+    *,
+    repeats: int = 7,
+    seed: int = 1,
+    device: str = "cpu",
+    on_progress: Callable[[float, str], None] = lambda share, note: None,
 ) -> Capture:
     """What `Engine.timing` says about each call after a warm-up; every call is checked.
 
@@ -31,7 +38,7 @@ def capture_engine(
         raise BadInput(f"{repeats} repeats", cure="give at least 1")
     variant = _timed(loaded.engine, variant)
     plan = Plan(loaded.engine, loaded.ref, (variant,), device, seed)
-    readings = green_turns(plan, case, repeats, timing=True)[str(variant)]
+    readings = green_turns(plan, case, repeats, timing=True, on_progress=on_progress)[str(variant)]
     for reading in readings:
         if not reading.regions_ns:
             raise Unsupported(
