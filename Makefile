@@ -8,7 +8,7 @@ NATIVE := $(shell find native -type f 2>/dev/null)
 TEST_WORKERS ?= 3
 TRIALS ?= 200
 
-.PHONY: help setup system driver demo test soak bench bench-peers lint format clean
+.PHONY: help setup system driver demo test soak lib bench bench-peers lint format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +43,13 @@ demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's
 test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder
 
+lib: $(VENV)/.deps ## libwhet_msm, the sum as a shared library, and its C header, in build/lib
+	$(BIN)/cmake -S native -B build/native-c -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DWHET_PYTHON=OFF
+	$(BIN)/cmake --build build/native-c --target whet_msm_c
+	mkdir -p build/lib/include
+	cp -P build/native-c/lib/libwhet_msm.so* build/lib/
+	cp native/c/whet_msm.h build/lib/include/
+
 bench: setup ## growth and ratio tables of every engine
 	$(BIN)/whet graph bench --rounds 3
 	$(BIN)/whet sweep msm affine --axis n=2^10,2^12,2^14,2^16,2^18 --quick
@@ -65,11 +72,11 @@ lint: setup ## ruff, mypy, clang-format, kernels by two WGSL compilers
 	$(BIN)/mypy
 	$(BIN)/python tools/field_wgsl --check
 	$(BIN)/python tools/check_wgsl
-	git ls-files 'native/*.cpp' 'native/*.hpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
+	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format --dry-run -Werror
 
 format: setup ## rewrite sources in the house format
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
-	git ls-files 'native/*.cpp' 'native/*.hpp' | xargs -r $(BIN)/clang-format -i
+	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format -i
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build .cache report.html

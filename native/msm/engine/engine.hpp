@@ -111,7 +111,7 @@ class Engine {
     mutable std::mutex table_lock_;  // of the next two; nothing is computed under it
     std::shared_ptr<Table> table_;
     std::atomic<bool> closed_{false};  // written under the lock
-    std::size_t budget_bytes_ = 0;
+    std::atomic<std::size_t> budget_bytes_{0};
     std::timed_mutex turn_;
     std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
     std::atomic<bool> trim_wanted_{false};
