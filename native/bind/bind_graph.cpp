@@ -5,6 +5,7 @@
 
 namespace nb = nanobind;
 
+void bind_graph_array(nb::module_& m);
 void bind_graph_replay(nb::module_& m);
 void bind_graph_runtime(nb::module_& m);
 
@@ -12,6 +13,7 @@ void bind_graph(nb::module_& m) {
     // An exception that the interpreter keeps to its end (sys.last_value) keeps runtimes alive through its traceback;
     // that is no leak of ours. tests/graph/test_graph_face_faults.py counts threads back to zero instead.
     nb::set_leak_warnings(false);
+    bind_graph_array(m);
     bind_graph_replay(m);
     bind_graph_runtime(m);
     nb::list table;

@@ -40,6 +40,11 @@ class Batch {
     // a batch that is submitted again, or by two threads, is copied for that.
     graph::Status submit(graph::Runtime& runtime, std::vector<Row> table, graph::Watch watch, graph::TaskId& first,
                          graph::TaskId& last);
+    // The ids of all tasks as raw words; None if they are consecutive.
+    nb::object told_ids() const {
+        if (ids_.empty()) return nb::none();
+        return nb::bytes(reinterpret_cast<const char*>(ids_.data()), ids_.size() * sizeof(ids_[0]));
+    }
     void tell_bases() const { std::copy(bases_.begin(), bases_.end(), buffer_base_); }
 
   private:

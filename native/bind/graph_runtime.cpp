@@ -6,6 +6,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <span>
 
 #include "graph/runtime.hpp"
 #include "graph_batch.hpp"
@@ -22,8 +23,9 @@ namespace {
 
 PyObject* status_error = nullptr;
 
-// A Python task: an object whose call runs it and answers whether it went well, None if it was interrupted. The
-// submission owns one reference, which the body or the cancellation gives back.
+// A Python task: an object whose call runs it and answers whether it went well, None if it was interrupted,
+// NotImplemented if it was told before not to begin. The submission owns one reference, which the body or the
+// cancellation gives back.
 int run_callable(void* const*, const std::uint64_t*, void* user) {
     return hold_at_exit([user] {
         const nb::gil_scoped_acquire lock;
@@ -33,6 +35,7 @@ int run_callable(void* const*, const std::uint64_t*, void* user) {
             PyErr_WriteUnraisable(task.ptr());
             return 1;
         }
+        if (went_well.is(Py_NotImplemented)) return kDroppedBody;
         return went_well.is(Py_True) ? 0 : went_well.is_none() ? kInterruptedBody : 1;
     });
 }
@@ -85,6 +88,8 @@ void check(const Status& status) {
 
 class BoundRuntime {
   public:
+    using Ids = Flat<const std::uint64_t>;
+
     explicit BoundRuntime(const nb::dict& options) {
         Config config;
         config.policy = static_cast<Policy>(nb::cast<int>(options["policy"]));
@@ -167,7 +172,8 @@ class BoundRuntime {
         return id;
     }
 
-    TaskId submit_batch(const Batch& given, const nb::list& bodies, nb::handle keep) {
+    // The id of the first task; and the bytes of all ids, unless they are consecutive.
+    nb::tuple submit_batch(const Batch& given, const nb::list& bodies, nb::handle keep) {
         Batch batch = given;
         check_usable();
         Signals signals;
@@ -182,7 +188,7 @@ class BoundRuntime {
         batch.tell_bases();
         keeps_->add(last, keep);
         finish(signals, status);
-        return first;
+        return nb::make_tuple(first, batch.told_ids());
     }
 
     // Memory for an output. Waits while what is held leaves no room for it.
@@ -231,6 +237,42 @@ class BoundRuntime {
     }
     void wait(TaskId task, std::uint64_t timeout_ns) {
         waiting([&](Watch watch) { return runtime_->wait(task, timeout_ns, watch); });
+    }
+    void wait_all_of(const Ids& tasks, std::uint64_t timeout_ns) {
+        waiting([&](Watch watch) { return runtime_->wait_all_of(span_of(tasks), timeout_ns, watch); });
+    }
+    void wait_any_of(const Ids& tasks, std::uint64_t timeout_ns) {
+        waiting([&](Watch watch) { return runtime_->wait_any_of(span_of(tasks), timeout_ns, watch); });
+    }
+    // One byte per task, see TaskState.
+    nb::bytes look(const Ids& tasks) const {
+        check_usable();
+        std::vector<TaskState> states(tasks.size());
+        runtime_->look(span_of(tasks), states.data());
+        return nb::bytes(reinterpret_cast<const char*>(states.data()), states.size());
+    }
+    int state(TaskId task) const {
+        check_usable();
+        TaskState state{};
+        runtime_->look({&task, 1}, &state);
+        return static_cast<int>(state);
+    }
+    // False when the runtime is shut down.
+    bool listen(const Ids& tasks, std::uint64_t timeout_ns) {
+        check_usable();
+        const Status status = unlocked([&] { return stay_at_exit(runtime_->listen(span_of(tasks), timeout_ns)); });
+        return status.code != Code::shut_down;
+    }
+    void help(std::uint64_t timeout_ns) {
+        check_usable();
+        (void)unlocked([&] {
+            runtime_->help(timeout_ns);
+            return stay_at_exit(Status{});
+        });
+    }
+    void cancel_these(const Ids& tasks) {
+        check_usable();
+        runtime_->cancel_these(span_of(tasks));
     }
     void shutdown(std::uint64_t timeout_ns) {
         waiting([&](Watch watch) { return runtime_->shutdown(timeout_ns, watch); });
@@ -356,6 +398,13 @@ class BoundRuntime {
         keeps_->prune([this](TaskId task) { return runtime_->done(task); });
     }
 
+    static std::span<const TaskId> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
+    // A thread that is not waited for must not ask for the interpreter lock while the interpreter ends.
+    static Status stay_at_exit(Status status) {
+        while (is_finalizing()) pause();
+        return status;
+    }
+
     template <class Call>
     static Status unlocked(Call&& call) {
         const nb::gil_scoped_release unlock;
@@ -389,6 +438,13 @@ void bind_graph_runtime(nb::module_& m) {
         .def("scope_end", &BoundRuntime::scope_end, "number"_a)
         .def("wait_all", &BoundRuntime::wait_all, "timeout_ns"_a)
         .def("wait", &BoundRuntime::wait, "task"_a, "timeout_ns"_a)
+        .def("wait_all_of", &BoundRuntime::wait_all_of, "tasks"_a, "timeout_ns"_a)
+        .def("wait_any_of", &BoundRuntime::wait_any_of, "tasks"_a, "timeout_ns"_a)
+        .def("look", &BoundRuntime::look, "tasks"_a)
+        .def("state", &BoundRuntime::state, "task"_a)
+        .def("listen", &BoundRuntime::listen, "tasks"_a, "timeout_ns"_a)
+        .def("help", &BoundRuntime::help, "timeout_ns"_a)
+        .def("cancel_these", &BoundRuntime::cancel_these, "tasks"_a)
         .def("shutdown", &BoundRuntime::shutdown, "timeout_ns"_a)
         .def("cancel", &BoundRuntime::cancel)
         .def("done", &BoundRuntime::done, "task"_a)

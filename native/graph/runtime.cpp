@@ -265,7 +265,36 @@ Status Runtime::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
     const Impl::Hold hold(*impl_);
-    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->wait(task, timeout_ns, watch);
+    // What became of a task can be asked after the end as well.
+    return impl_->shut_down_ && !impl_->done(task) ? Status{Code::shut_down, 0, 0, {}}
+                                                   : impl_->wait(task, timeout_ns, watch);
+}
+
+Status Runtime::wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
+    Status status{impl_->check_caller(), 0, 0, {}};
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    return impl_->wait_all_of(tasks, timeout_ns, watch);
+}
+
+Status Runtime::wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
+    Status status{impl_->check_caller(), 0, 0, {}};
+    if (!status.ok()) return status;
+    const Impl::Hold hold(*impl_);
+    return impl_->wait_any_of(tasks, timeout_ns, watch);
+}
+
+void Runtime::look(std::span<const TaskId> tasks, TaskState* states) const {
+    const Impl::Hold hold(*impl_);
+    for (std::size_t at = 0; at < tasks.size(); ++at) states[at] = impl_->state(tasks[at]);
+}
+
+Status Runtime::listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns) {
+    return impl_->is_forked() ? Status{Code::forked, 0, 0, {}} : impl_->listen(tasks, timeout_ns);
+}
+
+void Runtime::help(std::uint64_t timeout_ns) {
+    if (impl_->check_caller() == Code::ok) impl_->help(timeout_ns);
 }
 
 Status Runtime::settle(std::uint64_t timeout_ns, Watch watch) {
@@ -281,6 +310,17 @@ bool Runtime::done(TaskId task) const {
 }
 
 void Runtime::cancel() { impl_->cancel(); }
+
+void Runtime::cancel_these(std::span<const TaskId> tasks) {
+    const Impl::Hold hold(*impl_);
+    const std::lock_guard<std::mutex> guard(impl_->cancelled_lock_);
+    // Those of earlier calls that had begun all the same.
+    std::erase_if(impl_->cancelled_ones_, [this](TaskId task) { return impl_->done(task); });
+    for (const TaskId task : tasks) {
+        if (!impl_->done(task)) impl_->cancelled_ones_.insert(task);
+    }
+    impl_->some_cancelled_.store(!impl_->cancelled_ones_.empty(), std::memory_order_relaxed);
+}
 
 Status Runtime::shutdown(std::uint64_t timeout_ns, Watch watch) {
     const Status status{impl_->check_caller(), 0, 0, {}};

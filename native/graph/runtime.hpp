@@ -111,6 +111,9 @@ struct Totals {
     std::uint64_t submitted, completed, failed, cancelled, retired, edges, spilled_fanins;
 };
 
+// Where a task is. `forgotten`: done so long ago, and so many failed since, that its outcome is not known.
+enum class TaskState : std::uint8_t { waiting, running, done, failed, cancelled, forgotten };
+
 // One task that is not done, for the watchdog.
 struct Waiting {
     TaskId task;
@@ -186,9 +189,22 @@ class Runtime {
     // The same until every task is done, and leaves errors where they are.
     Status settle(std::uint64_t timeout_ns = 0, Watch watch = {});
     bool done(TaskId task) const;
+    // Until all of the tasks are done, or any of them. Leaves their errors where they are.
+    Status wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns = 0, Watch watch = {});
+    Status wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns = 0, Watch watch = {});
+    // `states[i]` becomes that of `tasks[i]`.
+    void look(std::span<const TaskId> tasks, TaskState* states) const;
+
+    // For threads that serve somebody who does not wait here, such as an event loop; both may come back early.
+    // listen() takes no part: until any of the tasks is done, or the runtime is shut down, which it then returns.
+    // help() runs tasks as worker 0 until all are done. Errors and interrupts are left to those who wait.
+    Status listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns);
+    void help(std::uint64_t timeout_ns);
 
     // Tasks that are there and have not begun are cancelled; running ones finish.
     void cancel();
+    // The same for these alone. A body that begins meanwhile runs.
+    void cancel_these(std::span<const TaskId> tasks);
 
     // Ends all workers. Tasks that have not begun are cancelled. If a body does not return within timeout_ns (0: no
     // limit) its thread is left behind with what it needs and the result is timed_out. After an interrupt it may be

@@ -7,6 +7,7 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
+#include <unordered_set>
 #include <utility>
 #include <vector>
 
@@ -72,9 +73,21 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Status settle(std::uint64_t timeout_ns, Watch watch);
     Status wait_all(std::uint64_t timeout_ns, Watch watch);
     Status wait(TaskId task, std::uint64_t timeout_ns, Watch watch);
+    Status wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
+    Status wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
     void cancel();                                           // without the lock
+    bool is_cancelled(TaskId task);                          // without the lock
     Status shutdown(std::uint64_t timeout_ns, Watch watch);  // without the lock
     std::vector<Waiting> watchdog(std::size_t most);
+
+    // notice.cpp
+    bool all_done(std::span<const TaskId> tasks, std::size_t& from) const;
+    bool any_done(std::span<const TaskId> tasks) const;
+    TaskState state(TaskId task) const;
+    void tell_listeners();
+    Status listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns);
+    void help(std::uint64_t timeout_ns);
+
     Totals totals() const;
     Peaks peaks() const;
 
@@ -165,13 +178,18 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::atomic<std::uint64_t> cancelled_count_{0};  // since the runtime was made
     std::atomic<std::uint32_t> trouble_{0};          // tasks failed or cancelled since the last collected error
     std::atomic<std::uint64_t> cancel_below_{0};     // tasks before this one are not begun any more
-    std::atomic<bool> attention_{false};             // a body was interrupted: whoever waits looks up
+    std::atomic<bool> some_cancelled_{false};        // cancelled_ones_ is not empty
+    std::mutex cancelled_lock_;
+    std::unordered_set<TaskId> cancelled_ones_;  // not to be begun any more; cleared when every task is done
+    std::atomic<bool> attention_{false};         // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
     std::atomic<bool> seat_{false};  // somebody is worker 0
     unsigned at_once_ = 1;           // worker 0's: tasks it runs before it looks up, fewer after long bodies
     Failures failures_;
     std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
     std::atomic<std::uint32_t> waiting_{0};
+    std::atomic<std::uint32_t> told_{0};  // listeners sleep on it
+    std::atomic<std::uint32_t> listeners_{0};
     std::mutex error_lock_;
     Status first_error_;
     const std::uint32_t born_;
@@ -191,6 +209,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Progress execute(unsigned worker, std::uint32_t slot);
     Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
+    void note_cancelled(std::uint32_t slot);
     void interrupt();
     Status status_of(TaskId task, const Failure& failure) const;
     std::string name_text(std::uint32_t name) const;

@@ -15,6 +15,8 @@ using Body = int (*)(void* const* tensors, const std::uint64_t* scalars, void* u
 // A body's result that ends the wait of whoever waits: the task fails, tasks that have not begun are cancelled, and the
 // wait returns Code::interrupted. For bodies that an interrupt has reached.
 inline constexpr int kInterruptedBody = -0x40000001;
+// A body's result that says it did nothing because it was told not to begin: the task counts as cancelled.
+inline constexpr int kDroppedBody = -0x40000002;
 
 enum class Policy : std::uint8_t { wired, polling, hybrid };
 

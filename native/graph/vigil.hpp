@@ -18,8 +18,14 @@ inline std::uint64_t coarse_ticks() {
 class Runtime::Impl::Vigil {
   public:
     // timeout_ns 0: no limit.
-    Vigil(Impl& impl, Watch watch, std::uint64_t timeout_ns, bool helps)
-        : impl_(impl), watch_(watch), timeout_ns_(timeout_ns), helps_(helps), patience_(impl.may_spin_) {}
+    // `heeds` interrupts of bodies: they are told once, to whoever heeds them first.
+    Vigil(Impl& impl, Watch watch, std::uint64_t timeout_ns, bool helps, bool heeds = true)
+        : impl_(impl),
+          watch_(watch),
+          timeout_ns_(timeout_ns),
+          helps_(helps),
+          heeds_(heeds),
+          patience_(impl.may_spin_) {}
 
     // Others may sleep beside what this thread leaves in its queue.
     ~Vigil() {
@@ -61,7 +67,7 @@ class Runtime::Impl::Vigil {
 
     // After short bodies more of them are run before the clock is read, after long ones fewer.
     Status look_up(bool worked) {
-        if (impl_.attention_.load(std::memory_order_relaxed) &&
+        if (heeds_ && impl_.attention_.load(std::memory_order_relaxed) &&
             impl_.attention_.exchange(false, std::memory_order_acquire)) {
             return {Code::interrupted, 0, 0, {}};
         }
@@ -94,6 +100,7 @@ class Runtime::Impl::Vigil {
     const Watch watch_;
     const std::uint64_t timeout_ns_;
     const bool helps_;
+    const bool heeds_;
     bool seated_ = false;
     Patience patience_;
     std::uint64_t ticks_ = coarse_ticks();

@@ -73,7 +73,12 @@ Status Runtime::Impl::collect_error() {
         trouble_.store(0, std::memory_order_relaxed);
         lost_.clear();
     }
-    if (watermark_ == head_) cancel_below_.store(0, std::memory_order_relaxed);
+    if (watermark_ == head_) {
+        cancel_below_.store(0, std::memory_order_relaxed);
+        const std::lock_guard<std::mutex> guard(cancelled_lock_);
+        cancelled_ones_.clear();
+        some_cancelled_.store(false, std::memory_order_relaxed);
+    }
     return error;
 }
 
@@ -86,11 +91,28 @@ Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
     return status;
 }
 
+Status Runtime::Impl::wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
+    std::size_t from = 0;
+    return wait_until(timeout_ns, watch, [&] { return all_done(tasks, from); });
+}
+
+Status Runtime::Impl::wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
+    return wait_until(timeout_ns, watch, [&] { return any_done(tasks); });
+}
+
 void Runtime::Impl::cancel() {
     const std::uint64_t below = core_.stream().submitted();
     std::uint64_t seen = cancel_below_.load(std::memory_order_relaxed);
     while (seen < below && !cancel_below_.compare_exchange_weak(seen, below, std::memory_order_relaxed)) {
     }
+}
+
+// Asked once for each task, just before it would begin.
+bool Runtime::Impl::is_cancelled(TaskId task) {
+    const std::lock_guard<std::mutex> guard(cancelled_lock_);
+    if (cancelled_ones_.erase(task) == 0) return false;
+    if (cancelled_ones_.empty()) some_cancelled_.store(false, std::memory_order_relaxed);
+    return true;
 }
 
 // Whether for stall_ns no task has run, none was done and none came. What was seen last outlives the call, so that a

@@ -71,6 +71,12 @@ void Runtime::Impl::fail(std::uint32_t slot, int result, std::string message) {
     failures_.add(task, std::move(failure));
 }
 
+void Runtime::Impl::note_cancelled(std::uint32_t slot) {
+    cancelled_count_.fetch_add(1, std::memory_order_relaxed);
+    trouble_.fetch_add(1, std::memory_order_relaxed);
+    failures_.add(task_in(slot, core_.stream().submitted()), {0, ledger_[slot].name, true, {}});
+}
+
 // A body was interrupted: what has not begun is dropped, and whoever waits, now or next, is told.
 void Runtime::Impl::interrupt() {
     cancel();
@@ -100,6 +106,10 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     } catch (...) {
         message = "an exception that is no std::exception";
     }
+    if (result == kDroppedBody) {
+        note_cancelled(slot);
+        return Progress::failed;
+    }
     fail(slot, result, std::move(message));
     if (result == kInterruptedBody) interrupt();
     return Progress::failed;
@@ -112,13 +122,14 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     if (const std::uint64_t below = cancel_below_.load(std::memory_order_relaxed); below != 0) [[unlikely]] {
         skip = skip || task_in(slot, core_.stream().submitted()) < below;
     }
+    if (some_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] {
+        skip = skip || is_cancelled(task_in(slot, core_.stream().submitted()));
+    }
     if (config_.policy == Policy::wired && failures_.end() != 0) skip = skip || core_.producers_failed(slot);
     self.trace.mark(Phase::dispatch);
     Progress result = Progress::done;
     if (skip) {
-        cancelled_count_.fetch_add(1, std::memory_order_relaxed);
-        trouble_.fetch_add(1, std::memory_order_relaxed);
-        failures_.add(task_in(slot, core_.stream().submitted()), {0, ledger_[slot].name, true, {}});
+        note_cancelled(slot);
         if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
@@ -145,9 +156,12 @@ bool Runtime::Impl::step(unsigned worker, unsigned most) {
         ~Leave() { inside = outer; }
     } const leave{inside};
     inside = &here;
-    return core_.step(
+    const bool worked = core_.step(
         worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); },
         [this] { return attention_.load(std::memory_order_relaxed); });
+    if (worked && listeners_.load(std::memory_order_relaxed) != 0) [[unlikely]]
+        tell_listeners();
+    return worked;
 }
 
 void Runtime::Impl::serve(unsigned worker) {

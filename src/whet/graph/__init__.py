@@ -17,10 +17,14 @@ from whet.graph.errors import (
     KernelNotFound,
     OutcomeForgotten,
     OutputRetired,
+    TaskCancelled,
     TaskFailed,
 )
+from whet.graph.functions import Reads, TaskFunction, Updates, Writes, task
+from whet.graph.futures import Task
+from whet.graph.group import Group, Progress, as_completed, gather
+from whet.graph.recording import Recording
 from whet.graph.runtime import POLICIES, Runtime
-from whet.graph.task import Task
 from whet.graph.tensors import In, InOut, NoDep, Out, OutExisting
 
 __all__ = [
@@ -36,6 +40,7 @@ __all__ = [
     "GraphForked",
     "GraphStalled",
     "GraphTimeout",
+    "Group",
     "In",
     "InOut",
     "KernelNotFound",
@@ -45,11 +50,21 @@ __all__ = [
     "OutExisting",
     "OutcomeForgotten",
     "OutputRetired",
+    "Progress",
+    "Reads",
+    "Recording",
     "Replay",
     "Runtime",
     "Task",
+    "TaskCancelled",
     "TaskFailed",
+    "TaskFunction",
+    "Updates",
+    "Writes",
+    "as_completed",
+    "gather",
     "hardware_workers",
     "kernel",
     "load",
+    "task",
 ]

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import struct
 from _ctypes import CFuncPtr
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -50,6 +51,8 @@ class NativeBody:
 
 
 Body = NativeBody | Callable[..., Any] | None
+
+_DOUBLE = struct.Struct("<d")
 
 KERNELS: dict[str, NativeBody] = {
     name: NativeBody(name, address, built_in=True) for name, address, _, _ in _native.KERNELS
@@ -133,7 +136,7 @@ def scalar_word(value: Any) -> int:
             raise BadInput(f"scalar {number} does not fit 64 bits", cure="pass it in an array")
         return number & (2**64 - 1)
     if isinstance(value, (float, np.floating)):
-        return int(np.float64(value).view(np.uint64))
+        return int.from_bytes(_DOUBLE.pack(value), "little")
     raise BadInput(
         f"{type(value).__name__} is not a scalar", cure="pass int, float, bool, or a tensor with a direction"
     )

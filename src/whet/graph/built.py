@@ -7,7 +7,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -130,7 +130,7 @@ class Graph:
             raise BadInput(f"{report['message']}{where}", cure="check the arrays", index=index if index >= 0 else None)
 
     @classmethod
-    def from_edges(cls, tasks: int, edges: npt.ArrayLike, bodies: Sequence[Any] = (None,), **options: Any) -> Graph:
+    def from_edges(cls, tasks: int, edges: npt.ArrayLike, bodies: Sequence[Any] = (None,), **options: Any) -> Self:
         """From (producer, consumer) rows instead of CSR."""
         pairs = np.asarray(edges)
         if pairs.size == 0:
@@ -163,6 +163,12 @@ class Graph:
     @property
     def edges(self) -> int:
         return len(self._predecessors)
+
+    @property
+    def tensor_addresses(self) -> npt.NDArray[np.uint64]:
+        """What native bodies are given, in the order of the tasks. It is read at every replay and may be changed
+        between two, as long as no body of an earlier one is running."""
+        return self._tensors[0] if self._tensors is not None else np.zeros(0, np.uint64)
 
     @property
     def components(self) -> int:

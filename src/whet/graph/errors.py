@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 
 from whet.errors import BadInput, Cancelled, DeviceTimeout, WhetError
 
@@ -19,6 +20,7 @@ __all__ = [
     "KernelNotFound",
     "OutcomeForgotten",
     "OutputRetired",
+    "TaskCancelled",
     "TaskFailed",
 ]
 
@@ -37,6 +39,10 @@ class TaskFailed(GraphError):
         self.status = status
 
 
+class TaskCancelled(GraphError, Cancelled, CancelledError):
+    """The task did not run: it was cancelled, or depends on one that failed."""
+
+
 class GraphDeadlock(GraphError):
     """A ring is full and nothing in it can ever move. `ring` is its name, `option` the one to change."""
 
@@ -50,7 +56,7 @@ class GraphStalled(GraphError):
     """Nothing runs, nothing is ready, and tasks are left."""
 
 
-class GraphTimeout(GraphError, DeviceTimeout):
+class GraphTimeout(GraphError, DeviceTimeout, TimeoutError):
     """A wait or a close took longer than allowed. The text names what is still running."""
 
 

@@ -11,16 +11,23 @@ from types import TracebackType
 from typing import Any, Literal
 
 import numpy as np
+import numpy.typing as npt
 
 from whet._native import graph as _native
+from whet.graph import context
 from whet.graph.bodies import NativeBody, name_of, resolve, scalar_word
 from whet.graph.built import check_workers
 from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
+from whet.graph.functions import TaskFunction
+from whet.graph.futures import Call, State, Task, running_serial
+from whet.graph.group import Group
+from whet.graph.mapping import map_tasks
+from whet.graph.notices import Callback, Notices
 from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
 from whet.graph.options import number_in, one_of, seconds
+from whet.graph.recording import Note, Recording
 from whet.graph.status import raise_for, translated
-from whet.graph.task import Call, Task, running_serial
-from whet.graph.tensors import OutputMemory, Tensor, describe
+from whet.graph.tensors import OutExisting, OutputMemory, Tensor, describe
 
 Policy = Literal["wired", "polling", "hybrid"]
 POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
@@ -84,8 +91,10 @@ class Runtime:
         self._serial = next(_serial)
         self._errors: list[tuple[Call, BaseException]] = []
         self._names: dict[str, int] = {}
+        self._recording: Recording | None = None
         with translated(self._errors):
             self._native = _native.Runtime(options)
+        self._notices = Notices(self._native, helps=bool(submitter_helps) or options["workers"] == 1)
         self._closed = False
         _live.add(self)
 
@@ -97,16 +106,22 @@ class Runtime:
         waited for, and a Python body gets what it returned.
         """
         self._usable()
+        if isinstance(body, TaskFunction):
+            body, arguments = body.prepared(arguments)
         resolved = resolve(body)
         if name is not None and not isinstance(name, str):
             raise BadInput(f"name={name!r} is not text", cure="a string")
         label = name or name_of(resolved)
-        before = [self._id_of(task) for task in _iterable(after)]
-        tensors = [a for a in arguments if isinstance(a, Tensor)]
-        before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
-        outputs = self._outputs(tensors)
-        fresh = iter(outputs)
-        described = [describe(t, self._serial, next(fresh) if t.array is None else None) for t in tensors]
+        before = [] if type(after) is tuple and not after else [self._id_of(task) for task in _iterable(after)]
+        tensors: list[Tensor] = []
+        outputs: list[OutputMemory] = []
+        described: list[Any] = []
+        if arguments:
+            tensors = [a for a in arguments if isinstance(a, Tensor)]
+            before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
+            outputs = self._outputs(tensors)
+            fresh = iter(outputs)
+            described = [describe(t, self._serial, next(fresh) if t.array is None else None) for t in tensors]
         arrays = [np.asarray(output) for output in outputs]
         call: Call | None = None
         keep: Any = None
@@ -123,20 +138,69 @@ class Runtime:
             if any(isinstance(argument, np.ndarray) for argument in arguments):
                 raise BadInput("an array argument has no direction", cure="In(array), InOut(array), ...")
             call = Call(resolved, arguments, arrays, self._errors, self._serial)
-        with translated(self._errors):
-            number = self._native.submit(
-                call, address, user, built_in, self._name(label), described, scalars, before, keep
-            )
+        try:
+            named = self._names.get(label) or self._name(label)
+            number = self._native.submit(call, address, user, built_in, named, described, scalars, before, keep)
+        except _native.StatusError as status:
+            raise_for(status.args, self._errors)
         for output in outputs:
             output.owner = number
-        return Task(self, number, label, tuple(arrays), call)
+        task = Task(self, number, label, tuple(arrays), call)
+        if self._recording is not None and self._recording.wants():
+            made = iter(arrays)
+            known = tuple(t if t.array is not None else OutExisting(next(made)) for t in tensors)
+            self._recording.note(Note(task, resolved, arguments, known, tuple(scalars), tuple(before)))
+        return task
+
+    @contextmanager
+    def record(self) -> Iterator[Recording]:
+        """What this thread submits inside runs, and is noted to be replayed: `with rt.record() as graph: ...`, then
+        `graph.replay()`. The block ends when its tasks are done."""
+        self._usable()
+        if self._recording is not None:
+            raise BadInput("this runtime is recording already", cure="one recording at a time")
+        recording = self._recording = Recording(self)
+        try:
+            yield recording
+        finally:
+            self._recording = None
+        recording.end()
+
+    @property
+    def is_recording(self) -> bool:
+        """Whether what this thread submits is noted."""
+        return self._recording is not None and self._recording.wants()
 
     def submit_batch(self, batch: Any, rows: list[tuple[int, int, bool, str]], *, keep: Any) -> int:
         """Submits a checked batch (see whet.graph.batch) and returns the id of its first task."""
+        return self._submit_batch(batch, rows, keep)[0]
+
+    def submit_rows(
+        self, batch: Any, rows: list[tuple[int, int, bool, str]], tasks: int, *, keep: Any
+    ) -> npt.NDArray[np.uint64]:
+        """The same with the ids of all its tasks."""
+        first, ids = self._submit_batch(batch, rows, keep)
+        return np.arange(first, first + tasks, dtype=np.uint64) if ids is None else np.frombuffer(ids, np.uint64)
+
+    def _submit_batch(self, batch: Any, rows: list[tuple[int, int, bool, str]], keep: Any) -> tuple[int, bytes | None]:
         self._usable()
+        if self.is_recording:
+            raise BadInput(
+                "a batch cannot be recorded", cure="build a Graph of the same workload, or submit one by one"
+            )
         with translated(self._errors):
             named = [(address, user, built_in, self._name(name)) for address, user, built_in, name in rows]
-            return int(self._native.submit_batch(batch, named, keep))
+            first, ids = self._native.submit_batch(batch, named, keep)
+            return int(first), ids
+
+    def map(self, body: Any, /, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Group:
+        """As many tasks as the arguments have rows, in one call.
+
+        Tensors are cut along their first axis; of a list, a tuple or a plain 1-D array each task gets one item;
+        anything else is given to every task. `Out((n, ...))` is allocated once and is in `group.outputs`.
+        """
+        self._usable()
+        return map_tasks(self, body, arguments, after=_iterable(after), name=name)
 
     def alloc(self, *tensors: Tensor, name: str = "alloc") -> Task:
         """Outputs without a body, to be filled by later tasks."""
@@ -176,7 +240,7 @@ class Runtime:
 
     def wait_for(self, task: Task | int, timeout_s: float | None = None) -> None:
         """Returns when the task is done. Raises what became of it if that is an error, now and later."""
-        self._usable()
+        self._not_inside()
         number = self._id_of(task)
         call = task._call if isinstance(task, Task) else None
         self._wait(lambda limit: self._native.wait(number, limit), timeout_s, call)
@@ -184,6 +248,38 @@ class Runtime:
     def done(self, task: Task | int) -> bool:
         with translated(self._errors):
             return bool(self._native.done(self._id_of(task)))
+
+    def state(self, task: Task | int) -> State:
+        with translated(self._errors):
+            return State(self._native.state(self._id_of(task)))
+
+    def states(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+        """`State` of each, in one call."""
+        with translated(self._errors):
+            return np.frombuffer(self._native.look(ids), np.uint8)
+
+    def wait_all_of(self, ids: npt.NDArray[np.uint64], timeout_s: float | None = None) -> None:
+        """Returns when these tasks are done, whatever became of them."""
+        self._not_inside()
+        self._wait(lambda limit: self._native.wait_all_of(ids, limit), timeout_s)
+
+    def wait_any_of(self, ids: npt.NDArray[np.uint64], timeout_s: float | None = None) -> None:
+        """Returns when one of these tasks is done."""
+        self._not_inside()
+        self._wait(lambda limit: self._native.wait_any_of(ids, limit), timeout_s)
+
+    def cancel_these(self, ids: npt.NDArray[np.uint64]) -> None:
+        """Cancels those of these tasks that have not begun."""
+        with translated(self._errors):
+            self._native.cancel_these(ids)
+
+    def notify(self, task: Task, function: Callback) -> None:
+        """`task.add_done_callback` for a task that is not done."""
+        self._notices.add(task, function)
+
+    def tell(self, task: Task) -> None:
+        """Calls the callbacks of a task whose end is known before the core comes to it."""
+        self._notices.tell([task.id])
 
     def cancel(self) -> None:
         """Tasks that are there and have not begun are cancelled; running ones finish. The next `wait` says so."""
@@ -251,11 +347,13 @@ class Runtime:
         return int(self._native.workers)
 
     def __enter__(self) -> Runtime:
+        context.enter(self)
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        context.leave(self)
         if kind is not None:
             with suppress(GraphTimeout):
                 self.close(CLOSE_AT_EXIT_S)
@@ -266,12 +364,15 @@ class Runtime:
         finally:
             self.close()
 
-    def _usable(self) -> None:
+    def _not_inside(self) -> None:
         if running_serial() == self._serial:
             raise BadInput(
                 "a task body submits to or waits for the runtime that runs it",
                 cure="submit from the thread that owns the runtime",
             )
+
+    def _usable(self) -> None:
+        self._not_inside()
         if self._closed:
             raise GraphClosed("the runtime has been closed", cure="make another one")
 
@@ -292,6 +393,8 @@ class Runtime:
 
     def _outputs(self, tensors: list[Tensor]) -> list[OutputMemory]:
         """Memory for the outputs. Waits while others hold too much of it."""
+        if all(tensor.array is not None for tensor in tensors):
+            return []
         with translated(self._errors):
             return [
                 OutputMemory(t, self._native.allocate(t.nbytes), runtime=self._serial)
@@ -321,7 +424,7 @@ class Runtime:
 
 def _check_native(tensors: list[Tensor]) -> None:
     for tensor in tensors:
-        if tensor.array is not None and any(s < 0 for s in tensor.array.strides) and tensor.array.size:
+        if tensor.array is not None and min(tensor.array.strides, default=0) < 0 and tensor.array.size:
             raise BadInput(
                 "a view with negative strides is passed to a native body, which sees only its lowest address",
                 cure="pass the array it is a view of, or np.ascontiguousarray",

@@ -9,7 +9,6 @@ from typing import Any, NoReturn
 from whet._native import graph as _native
 from whet.graph.errors import (
     BadInput,
-    Cancelled,
     GraphClosed,
     GraphDeadlock,
     GraphError,
@@ -18,6 +17,7 @@ from whet.graph.errors import (
     GraphTimeout,
     OutcomeForgotten,
     OutputRetired,
+    TaskCancelled,
     TaskFailed,
 )
 
@@ -27,7 +27,7 @@ DEADLOCKS = {
     "tensormap_deadlock": ("tensor map", "tensormap_capacity"),
     "output_too_large": ("heap", "heap_bytes"),
 }
-PLAIN: dict[str, type[GraphError | BadInput | Cancelled]] = {
+PLAIN: dict[str, type[GraphError | BadInput]] = {
     "bad_argument": BadInput,
     "too_many_tensors": BadInput,
     "unknown_task": BadInput,
@@ -38,7 +38,7 @@ PLAIN: dict[str, type[GraphError | BadInput | Cancelled]] = {
     "stalled": GraphStalled,
     "forked": GraphForked,
     "shut_down": GraphClosed,
-    "cancelled": Cancelled,
+    "cancelled": TaskCancelled,
     "outcome_forgotten": OutcomeForgotten,
 }
 

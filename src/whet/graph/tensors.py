@@ -15,13 +15,16 @@ from typing import Any, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from whet._native import graph as _native
 from whet.errors import BadInput
 from whet.graph.workloads.workload import Direction
 
 Array = npt.NDArray[Any]
 
+_native.locate(np.zeros(1))  # learns how numpy lays its arrays out, while no other thread can ask
 
-@dataclass(frozen=True, slots=True)
+
+@dataclass(slots=True, eq=False)  # a frozen one takes three times as long to make
 class Tensor:
     """One tensor argument. Make it with In, InOut, OutExisting, NoDep or Out."""
 
@@ -93,14 +96,17 @@ def Out(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Tens
     return Tensor(Direction.OUT, None, tuple(int(s) for s in sizes), kind)
 
 
-def _array(array: Any, how: str) -> Array:
-    outputs = getattr(array, "outputs", None)
-    if isinstance(outputs, tuple):
+def _array(given: Any, how: str) -> Array:
+    array: Array
+    if isinstance(given, np.ndarray):
+        array = given
+    else:
+        outputs = getattr(given, "outputs", None)
+        if not isinstance(outputs, tuple):
+            raise BadInput(f"{how}: {type(given).__name__} is not a numpy array", cure="np.asarray(...) first")
         if len(outputs) != 1:
             raise BadInput(f"{how}: the task has {len(outputs)} outputs", cure="name one: task.outputs[i]")
         array = outputs[0]
-    if not isinstance(array, np.ndarray):
-        raise BadInput(f"{how}: {type(array).__name__} is not a numpy array", cure="np.asarray(...) first")
     if array.dtype.hasobject:
         raise BadInput(f"{how}: an array of Python objects has no bytes to track", cure="numbers of a fixed size")
     return array
@@ -122,7 +128,7 @@ class Buffer(NamedTuple):
 
 def buffer_of(array: Array) -> Buffer:
     """Follows the chain of bases to what holds the memory. If that is not known, the array itself is all there is."""
-    begin, end = _extent(array)
+    begin, end = extent(array)
     at: Any = array
     while True:
         held = _holds(at)
@@ -149,7 +155,7 @@ def _holds(at: Any) -> Buffer | None:
     return Buffer(int(whole.ctypes.data), whole.nbytes)
 
 
-def _extent(array: Array) -> tuple[int, int]:
+def extent(array: Array) -> tuple[int, int]:
     """The lowest address that the array touches, and the end of the highest."""
     address: int = array.ctypes.data
     if array.size == 0:
@@ -165,6 +171,10 @@ def describe(tensor: Tensor, runtime: int, output: OutputMemory | None) -> tuple
         assert output is not None
         return output.address, 0, 1, (), (), int(tensor.direction), None, output.nbytes
     array = tensor.array
+    found = _native.locate(array)
+    if found is not None:  # the common case, without a step in Python; `buffer_of` would say the same
+        base, offset, item_bytes, shape, strides, nbytes = found
+        return base, offset, item_bytes, shape, strides, int(tensor.direction), None, nbytes
     held = buffer_of(array)
     maker = None
     if held.memory is not None:

@@ -1,0 +1,73 @@
+// What became of tasks, and threads that serve somebody who does not wait here himself: one listens for the end of
+// tasks, one runs tasks in his place.
+#include "graph/runtime_impl.hpp"
+#include "graph/vigil.hpp"
+
+namespace whet::graph {
+
+// `from` moves on over what is done, so that a long list is walked once.
+bool Runtime::Impl::all_done(std::span<const TaskId> tasks, std::size_t& from) const {
+    while (from < tasks.size() && done(tasks[from])) ++from;
+    return from == tasks.size();
+}
+
+bool Runtime::Impl::any_done(std::span<const TaskId> tasks) const {
+    for (const TaskId task : tasks) {
+        if (done(task)) return true;
+    }
+    return tasks.empty();
+}
+
+TaskState Runtime::Impl::state(TaskId task) const {
+    if (!done(task)) {
+        for (const auto& worker : workers_) {
+            const std::uint32_t running = worker->running.load(std::memory_order_relaxed);
+            if (running != 0 && task_in(running - 1, published_) == task) return TaskState::running;
+        }
+        return TaskState::waiting;
+    }
+    if (failures_.forgot(task)) return TaskState::forgotten;
+    Failure failure;
+    if (!failures_.find(task, failure)) return TaskState::done;
+    return failure.cancelled ? TaskState::cancelled : TaskState::failed;
+}
+
+void Runtime::Impl::tell_listeners() {
+    told_.fetch_add(1, std::memory_order_release);
+    unpark_all(told_);
+}
+
+// A worker may miss a listener that has just come, and tells listeners between its steps only. The limit of a nap makes
+// both harmless.
+Status Runtime::Impl::listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns) {
+    constexpr std::uint64_t kNapNs = 2'000'000;
+    const std::uint64_t until = now_ns() + timeout_ns;
+    Status status;
+    listeners_.fetch_add(1, std::memory_order_seq_cst);
+    for (;;) {
+        const std::uint32_t ticket = told_.load(std::memory_order_acquire);
+        {
+            const Hold hold(*this);
+            if (shut_down_) status.code = Code::shut_down;
+            if (shut_down_ || any_done(tasks)) break;
+        }
+        if (now_ns() >= until) {
+            status.code = Code::timed_out;
+            break;
+        }
+        park(told_, ticket, kNapNs);
+    }
+    listeners_.fetch_sub(1, std::memory_order_relaxed);
+    return status;
+}
+
+void Runtime::Impl::help(std::uint64_t timeout_ns) {
+    const Hold hold(*this);
+    Vigil vigil(*this, {}, timeout_ns, true, false);
+    for (;;) {
+        watermark_ = core_.watermark(watermark_, published_);
+        if (watermark_ == head_ || shut_down_ || !vigil.pass().ok()) return;
+    }
+}
+
+}  // namespace whet::graph

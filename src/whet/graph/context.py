@@ -1,0 +1,25 @@
+"""The runtime that a `with` statement has opened, for calls that name none."""
+
+from __future__ import annotations
+
+from contextvars import ContextVar
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from whet.graph.runtime import Runtime
+
+_open: ContextVar[tuple[Runtime, ...]] = ContextVar("whet.graph open runtimes", default=())
+
+
+def current_runtime() -> Runtime | None:
+    """The innermost one of this thread or coroutine."""
+    runtimes = _open.get()
+    return runtimes[-1] if runtimes else None
+
+
+def enter(runtime: Runtime) -> None:
+    _open.set((*_open.get(), runtime))
+
+
+def leave(runtime: Runtime) -> None:
+    _open.set(tuple(each for each in _open.get() if each is not runtime))
