@@ -63,7 +63,7 @@ def test_every_shift_is_by_a_constant(tried):
 def test_the_host_reads_its_layout_from_the_files():
     assert layout.FIELDS[:3] == ("rows", "window_bits", "columns") and len(layout.FIELDS) < 64 - 16
     assert layout.TALLY["TASKS"] == 2 and layout.TALLY_WORDS == 32 and layout.FIRST_COUNTER == 16
-    assert layout.COUNTERS[:2] == ("single", "accumulated") and layout.COUNTERS[-1] == "rounds"
+    assert layout.COUNTERS[:2] == ("single", "accumulated") and layout.COUNTERS[-1] == "rootless"
 
 
 @pytest.mark.parametrize("folder", FOLDERS, ids=lambda folder: folder.path.parent.parent.name)

@@ -29,6 +29,7 @@ VARIANTS = {
     "coop of a workgroup": Choice(accumulator="coop", g=64),
     "few threads": Choice(threads=64),
     "pairs": Choice(accumulator="pairs", g=8),
+    "compressed": Choice(points="compressed"),
 }
 SIZES = (1, 2, 33, 255, 1000, 5000)
 
@@ -123,11 +124,11 @@ def test_the_command_measures_some_of_the_frontier(capsys):
 
 @pytest.mark.parametrize("name", VARIANTS)
 def test_passes_are_counted_as_they_are_recorded(name):
-    for n, batches in ((1, 1), (300, 3), (5000, 2)):
+    for n, batches in ((1, 1), (300, 3), (5000, 2), (40000, 0)):
         choice = replace(VARIANTS[name], batches=batches)
         plan = build(n, choice)
         recorded = sum(isinstance(step, Pass) for step in plan.program.steps)
-        assert passes(plan.geometry, planned=choice.planned, in_passes=choice.in_passes) == recorded
+        assert passes(plan.geometry, choice) == recorded
         assert at(plan.request, plan.geometry).passes == recorded
 
 

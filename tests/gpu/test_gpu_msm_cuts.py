@@ -127,8 +127,7 @@ def test_the_fastest_cut_that_fits_is_taken(tried):
         best = min((way for way in every if way.total_bytes <= request.memory_budget), key=lambda way: way.order)
         assert fit(request) == best.geometry
         for way in every:
-            planned = request.choice.planned
-            assert least_ns(way.geometry, planned=planned) <= estimated_ns(way.geometry, planned=planned)
+            assert least_ns(way.geometry, request.choice) <= estimated_ns(way.geometry, request.choice)
         tried("memory budgets")
 
 

@@ -9,8 +9,8 @@ from msm_on_gpu import Subject
 
 from whet.errors import DeviceOutOfMemory, WrongAnswer
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.memory import fit, memory_map, ways
-from whet.msm.webgpu.pieces import LEAST_POINTS, MOST_PIECES, cut, frontier_in_pieces, piece_of, pieces_for
+from whet.msm.webgpu.memory import fit, ways
+from whet.msm.webgpu.pieces import LEAST_POINTS, MOST_PIECES, cut, map_of, place, whole_frontier
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.sizes import total_bytes
 from whet.msm.webgpu.sums import WebGpuSums
@@ -29,34 +29,48 @@ def floor_of(n, choice):
 
 def test_a_million_points_are_within_64_megabytes():
     request = Request(1 << 20, Choice(), 1 << 20, memory_budget=64_000_000)
-    assert pieces_for(request) == 2
-    piece = piece_of(request, 2)
+    placement = place(request)
+    assert (placement.points, placement.pieces) == ("pieces", 2)
+    piece = placement.piece
     assert total_bytes(fit(piece), piece.choice, piece.resident) <= 64_000_000 < floor_of(1 << 20, Choice())
 
 
 def test_points_stay_where_the_budget_holds_them():
     for n in (1000, 1 << 17):
         floor = floor_of(n, Choice())
-        assert pieces_for(Request(n, Choice(), n, memory_budget=floor)) == 1
-        assert pieces_for(Request(n, Choice(), n, memory_budget=floor - 1)) == 2
-    assert pieces_for(Request(1000, Choice(), 1000)) == 1
+        assert place(Request(n, Choice(), n, memory_budget=floor)).points == "resident"
+        assert place(Request(n, Choice(), n, memory_budget=floor - 1)).pieces == 2
+        for points in ("resident", "auto"):
+            assert place(Request(n, Choice(points=points), n)).points == "resident"
+        with pytest.raises(DeviceOutOfMemory, match="at least"):
+            place(Request(n, Choice(points="resident"), n, memory_budget=floor - 1))
     with pytest.raises(DeviceOutOfMemory, match="at least"):
-        pieces_for(Request(1 << 17, Choice(), 1 << 17, memory_budget=100_000))
+        place(Request(1 << 17, Choice(), 1 << 17, memory_budget=100_000))
 
 
+def test_pieces_by_hand_are_two_at_least():
+    """Unless there are too few points; then each call brings all of them."""
+    for points in ("pieces", "compressed"):
+        assert place(Request(5000, Choice(points=points), 5000)).pieces == 2
+        assert place(Request(5000, Choice(points=points), 5000, memory_budget=1 << 40)).pieces == 2
+        assert place(Request(300, Choice(points=points), 300)).pieces == 1
+
+
+@pytest.mark.parametrize("where", ["auto", "pieces", "compressed"])
 @pytest.mark.parametrize("n", [300, 5000, 1 << 20])
-def test_the_frontier_goes_on_below_the_floor_as_budgets_do(n, tried):
+def test_the_frontier_goes_on_below_the_floor_as_budgets_do(n, where, tried):
     """Every step is what its own bytes as the budget give, and what it costs rises with the pieces."""
-    points = frontier_in_pieces(Request(n, Choice(), n))
+    choice = Choice(points=where)
+    points = whole_frontier(Request(n, choice, n))
     assert (points[-1].pieces > 1) == (n >= 2 * LEAST_POINTS)
+    assert {point.points for point in points} <= ({"resident", "pieces"} if where == "auto" else {where})
     assert points[-1].pieces <= MOST_PIECES
     for before, after in pairwise(points):
         assert after.total_bytes < before.total_bytes and after.pieces >= before.pieces
     for point in points:
-        request = Request(n, Choice(), n, memory_budget=point.total_bytes)
-        assert pieces_for(request) == point.pieces
-        rows = memory_map(piece_of(request, point.pieces).n, memory_budget=point.total_bytes)
-        assert sum(row.size_bytes for row in rows) == point.total_bytes
+        request = Request(n, choice, n, memory_budget=point.total_bytes)
+        assert place(request).point == point
+        assert sum(row.size_bytes for row in map_of(request)) == point.total_bytes
         tried("memory budgets")
     first = {point.pieces: point.estimated_ns for point in reversed(points)}
     assert all(first[pieces] < first[2 * pieces] for pieces in first if 2 * pieces in first)

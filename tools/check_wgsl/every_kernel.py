@@ -20,6 +20,7 @@ CHOICES = (
     *(Choice("walker", scratch=scratch) for scratch in SCRATCHES),
     *(Choice("coop", g=g) for g in (1, 8, 64)),
     Choice("pairs", g=8),
+    Choice(points="compressed"),
 )
 
 

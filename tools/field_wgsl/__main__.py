@@ -10,6 +10,7 @@ from pathlib import Path
 
 from field import carries, multiply_portable, multiply_wide
 from inverse import inverse
+from root import root
 
 FOLDER = Path(__file__).parents[2] / "src" / "whet" / "msm" / "webgpu" / "wgsl" / "generated"
 WRITTEN_BY = "// Written by tools/field_wgsl; change it there. "
@@ -17,6 +18,7 @@ FILES = {
     "carries": ("Reduction, addition and subtraction, unrolled over eight words.", carries),
     "multiply_portable": ("a b / R mod p with 32-bit integers: twenty 13-bit limbs, unrolled.", multiply_portable),
     "multiply_wide": ("a b / R mod p with 64-bit integers: eight 32-bit words, unrolled.", multiply_wide),
+    "root": ("The steps of a square root: what the value is multiplied with, three bits each.", root),
     "inverse": ("The inverse by division steps, fourteen at a time; zero gives zero.", inverse),
 }
 

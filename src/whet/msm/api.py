@@ -122,7 +122,9 @@ class Engine:
     many, the engine keeps a reference to `points` and reads them again in each call, piece by piece: leave them alone
     while it is open. `memory_map()` says what the budget was spent on.
 
-    `device` is cpu, webgpu (the best adapter) or webgpu:<part of an adapter's key>; there the budget is the device's.
+    `device` is cpu, webgpu (the best adapter) or webgpu:<part of an adapter's key>; there the budget is the device's,
+    and the knob `points` of a variant says where points are between calls (resident, pieces, compressed; auto by the
+    budget).
     With `fallback` a fault of the device is answered by the CPU, and `fallback_reason` says why. A device has to give a
     known answer before its first use, and the CPU checks each sum in a fraction of the time of its own: WrongAnswer
     is raised for one that fails. `verify=False` leaves the check of each sum out.

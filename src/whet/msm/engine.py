@@ -18,7 +18,8 @@ from whet.msm.variants import TABLE, AffineSums, Prepared, choose, prepare
 from whet.msm.webgpu.candidates import candidates
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
-from whet.msm.webgpu.memory import memory_map
+from whet.msm.webgpu.pieces import map_of
+from whet.msm.webgpu.request import Request
 from whet.protocol import (
     Array,
     Arrays,
@@ -107,7 +108,7 @@ class MsmEngine(Engine):
         n = _size(case)
         if variant.name not in GPU_SPECS or n == 0:
             return ()
-        return memory_map(n, Choice.of(variant.name, variant.knobs))
+        return map_of(Request(n, Choice.of(variant.name, variant.knobs), n))
 
     def budget_frontier(self, variant: str | None, n: int, budget_bytes: int | None) -> BudgetFrontier:
         if variant is not None and variant.partition(":")[0] == "affine":

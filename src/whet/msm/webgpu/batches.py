@@ -6,14 +6,12 @@ from dataclasses import replace
 
 from whet.errors import BadInput, DeviceOutOfMemory
 from whet.msm.options import within
-from whet.msm.webgpu.estimate import MODEL, upload_ns
-from whet.msm.webgpu.frontier import Point, at
+from whet.msm.webgpu.estimate import MODEL
+from whet.msm.webgpu.frontier import Point
 from whet.msm.webgpu.kernels import render
-from whet.msm.webgpu.knobs import SPECS, Choice
-from whet.msm.webgpu.memory import fit, memory_map
-from whet.msm.webgpu.pieces import frontier_in_pieces, in_pieces, piece_of, pieces_for
+from whet.msm.webgpu.knobs import COMPRESSED, SPECS, Choice
+from whet.msm.webgpu.pieces import map_of, place, whole_frontier
 from whet.msm.webgpu.request import Request
-from whet.msm.webgpu.sizes import POINT_BYTES
 from whet.protocol import BudgetFrontier, BudgetStep, Kernels, KernelSource, Variant, choose_variant
 
 DEFAULT = "walker"
@@ -24,20 +22,16 @@ def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFr
     """From the closed-form map alone: no device is asked."""
     chosen = _chosen(text)
     request = Request(n, Choice.of(chosen.name, chosen.knobs), n, memory_budget=budget_bytes)
-    points = frontier_in_pieces(request)
+    points = whole_frontier(request)
     try:
-        pieces = pieces_for(request)
+        placement = place(request)
     except DeviceOutOfMemory as error:
         raise BadInput(error.cause, cure=error.cure) from error
-    piece = piece_of(request, pieces)
-    point = at(piece, fit(piece))
-    if pieces > 1:
-        point = in_pieces(point, pieces, pieces * upload_ns(POINT_BYTES * piece.n))
     return BudgetFrontier(
         variant=str(chosen),
         n=n,
-        rows=memory_map(piece.n, request.choice, memory_budget=budget_bytes),
-        chosen=_step(point),
+        rows=map_of(request),
+        chosen=_step(placement.point),
         steps=_worth_timing([_step(one) for one in points], chosen),
         floor_bytes=min(one.total_bytes for one in points),
         model=MODEL,
@@ -47,10 +41,13 @@ def gpu_frontier(text: str | None, n: int, budget_bytes: int | None) -> BudgetFr
 def _step(point: Point) -> BudgetStep:
     several = "es" if point.batches > 1 else ""
     words = f"{point.batches} batch{several}, scalars {'sliced' if point.sliced else 'whole'}"
-    if point.pieces > 1:
+    if point.points == COMPRESSED:
+        words = f"x and signs stay, y in {point.pieces} piece{'s' if point.pieces > 1 else ''}, each {words}"
+    elif point.pieces > 1:
         words = f"points in {point.pieces} pieces, each {words}"
     facts = {
         "pieces": point.pieces,
+        "compressed": point.points == COMPRESSED,
         "batches": point.batches,
         "scalars_sliced": point.sliced,
         "passes": point.passes,

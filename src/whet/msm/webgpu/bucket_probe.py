@@ -18,7 +18,7 @@ from whet.gpu import Buffer, Device
 from whet.msm import inputs as make
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.bucket_model import SIGN, BucketModel, Piece
-from whet.msm.webgpu.finish import gathered, upload_points, upload_scalars, window_sums
+from whet.msm.webgpu.finish import gathered, kept_points, upload_points, upload_scalars, window_sums
 from whet.msm.webgpu.geometry import MIN_TASK_ADDITIONS
 from whet.msm.webgpu.kernels import Plant
 from whet.msm.webgpu.knobs import Choice
@@ -81,7 +81,8 @@ def loaded(device: Device, plan: Plan, points: Limbs) -> Iterator[dict[str, Buff
     """The buffers of a plan with the points in place."""
     buffers = device.allocate(plan.program)
     try:
-        for name, words in zip(("points_x", "points_y"), upload_points(points, glv=plan.geometry.glv), strict=True):
+        kept = kept_points(points, glv=plan.geometry.glv, compressed=plan.request.choice.compressed)
+        for name, words in kept.items():
             device.write(buffers[name], words)
         yield buffers
     finally:

@@ -42,6 +42,19 @@ def upload_points(points: Limbs, *, glv: bool = False) -> tuple[Words, Words]:
     return x.view(np.uint32).reshape(-1), y.view(np.uint32).reshape(-1)
 
 
+def kept_points(points: Limbs, *, glv: bool, compressed: bool) -> dict[str, Words]:
+    """What stays on the device of (n, 8) native Montgomery limbs, by the name of its buffer."""
+    x, y = upload_points(points, glv=glv)
+    return {"points_x": x, "signs": signs(points)} if compressed else {"points_x": x, "points_y": y}
+
+
+def signs(points: Limbs) -> Words:
+    """Bit i: whether the y of point i is odd as a plain number. That of infinity is even."""
+    odd = (curve.write_points(points)[:, 4] & np.uint64(1)).astype(np.uint8)
+    packed = np.packbits(odd, bitorder="little")
+    return np.pad(packed, (0, -len(packed) % 4)).view(np.uint32)
+
+
 def upload_scalars(scalars: Limbs, *, geometry: Geometry) -> Words:
     """(n, 4) plain limbs of any size to (planes, rows) words of twice the scalar modulo r."""
     if geometry.glv:

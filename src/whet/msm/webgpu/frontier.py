@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 
 from whet.msm.webgpu.estimate import estimated_ns, passes
 from whet.msm.webgpu.geometry import Geometry
+from whet.msm.webgpu.knobs import RESIDENT
 from whet.msm.webgpu.memory import ways
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.sizes import total_bytes
@@ -17,7 +18,8 @@ NO_BUDGET = 1 << 62
 class Point:
     """One way to cut a sum into batches. `sliced`: scalars are sent batch by batch and never lie there as a whole.
 
-    `pieces` above one: points are sent in that many pieces, each of which has these batches.
+    `points` says where they are between calls: they stay, are sent in pieces, or stay as x and a sign. A sum over as
+    many `pieces` is done one after the other, each in these batches.
     """
 
     batches: int
@@ -25,19 +27,19 @@ class Point:
     total_bytes: int
     passes: int
     estimated_ns: float
+    points: str = RESIDENT
     pieces: int = 1
 
 
 def at(request: Request, geometry: Geometry) -> Point:
     """Bytes and estimated time of one geometry."""
     choice = request.choice
-    kind = {"planned": choice.planned, "in_passes": choice.in_passes}
     return Point(
         batches=geometry.batch_count,
         sliced=geometry.sliced,
         total_bytes=total_bytes(geometry, choice, request.resident),
-        passes=passes(geometry, **kind),
-        estimated_ns=estimated_ns(geometry, **kind),
+        passes=passes(geometry, choice),
+        estimated_ns=estimated_ns(geometry, choice),
     )
 
 

@@ -27,6 +27,7 @@ TASK_ADDITIONS = 16  # of a task, if every digit counts: places for tasks are ma
 MIN_TASK_ADDITIONS = 8  # fewer are not worth a task
 REDUCE_PAIRS = 8
 COMBINE_RADIX = 8
+ROOT_POINTS = 1 << 14  # of a pass that recovers y: passes are never cut, and a root takes long
 RECORD_WORDS = 64  # 256 bytes: the alignment of a binding's offset
 
 
@@ -95,6 +96,11 @@ class Geometry:
         return -(-self.rows // self.tiles)
 
     @property
+    def root_passes(self) -> int:
+        """Passes that recover y, where x and a sign are all that stays of a point."""
+        return -(-self.points // ROOT_POINTS)
+
+    @property
     def chunks(self) -> int:
         return -(-self.columns // CHUNK_COLUMNS)
 
@@ -147,7 +153,7 @@ class Geometry:
         """Planes that are on the device at once."""
         return max(batch.words for batch in self.batches) if self.sliced else self.all_words
 
-    def record(self, batch: Batch, *, resident: int, offset: int, slots: int, **step: int) -> list[int]:
+    def record(self, batch: Batch, *, resident: int, offset: int, first_y: int, slots: int, **step: int) -> list[int]:
         """The parameters of one pass."""
         values = {
             "rows": self.rows,
@@ -162,6 +168,7 @@ class Geometry:
             "words": batch.words,
             "offset": offset,
             "resident": resident,
+            "first_y": first_y,
             "points": self.points,
             "blocks": self.blocks_of(batch),
             "max_tasks": self.max_tasks,

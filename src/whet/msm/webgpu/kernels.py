@@ -13,10 +13,12 @@ from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.layout import SLOT_WORDS, WGSL
 
 WORKGROUP = 64  # threads of accumulate_plain, combine, store, reduce and gather
+ROOTS_WORKGROUP = 128
 # The file of each pass, which is also its entry point.
 SORT = {"count": "count", "columns": "columns", "starts": "starts_of_buckets", "scatter": "scatter"}
 PLAN = {"classify": "classify", "totals": "totals", "list": "list_dense"}
 COMBINE = {"combine": "combine", "store": "store"}
+DECOMPRESS = {"decompress": "decompress"}
 REDUCE = {"reduce": "reduce", "gather": "gather"}
 ACCUMULATE = {
     "gpu_plain": {"accumulate": "accumulate_plain"},
@@ -63,7 +65,8 @@ def render(choice: Choice, wide: bool, plant: Plant | None) -> Templates:
 def files(choice: Choice) -> dict[str, str]:
     """The file of each pass of a variant."""
     accumulate = ACCUMULATE[choice.accumulator]
-    return SORT | (PLAN | accumulate | COMBINE if choice.planned else accumulate) | REDUCE
+    roots = DECOMPRESS if choice.compressed else {}
+    return roots | SORT | (PLAN | accumulate | COMBINE if choice.planned else accumulate) | REDUCE
 
 
 def assembled(file: str, choice: Choice, *, wide: bool) -> Assembled:
@@ -78,6 +81,7 @@ def assembled(file: str, choice: Choice, *, wide: bool) -> Assembled:
         sharing="alone" if choice.g == 1 else "by_scan" if choice.g == choice.tpb else "by_group",
         slot_words=SLOT_WORDS,
         workgroup=WORKGROUP,
+        roots=ROOTS_WORKGROUP,
         chunk_columns=CHUNK_COLUMNS,
         block_buckets=BLOCK_BUCKETS,
         block_share=BLOCK_BUCKETS // 256,

@@ -15,6 +15,7 @@ FIELD_BYTES = 32
 ACCUMULATORS = ("gpu_plain", "walker", "coop", "pairs")
 MULTIPLIES = ("auto", "portable", "wide")
 SCRATCHES = ("private", "workgroup", "device")
+AUTO, RESIDENT, PIECES, COMPRESSED = PLACES = ("auto", "resident", "pieces", "compressed")
 FEW_THREADS, MANY_THREADS, MANY_ROWS = 4096, 8192, 1 << 18
 
 _COMMON = (
@@ -22,6 +23,7 @@ _COMMON = (
     Knob("batches", 0, minimum=0, maximum=64, help="batches over the windows; 0 is by memory"),
     Knob("glv", False, help="split scalars with the endomorphism"),
     Knob("multiply", "auto", choices=MULTIPLIES, help="field multiply; wide needs 64-bit integers"),
+    Knob("points", AUTO, choices=PLACES, help="where points are between calls; auto is by memory"),
     MEMORY_BUDGET,
 )
 _THREADS = Knob("threads", 0, minimum=0, maximum=65536, help="most threads that accumulate; 0 is automatic")
@@ -30,7 +32,7 @@ _TPB = Knob("tpb", 64, minimum=32, maximum=256, help="threads per workgroup")
 
 @dataclass(frozen=True)
 class Choice:
-    """A variant with its knobs, as the planner wants them."""
+    """A variant with its knobs, as the planner wants them. `points=auto` plans like `resident`; see pieces.py."""
 
     accumulator: str = "walker"
     c: int = 0
@@ -42,6 +44,7 @@ class Choice:
     slots: int = 8
     scratch: str = "private"
     g: int = 1
+    points: str = AUTO
     memory_budget: int = 0
 
     @classmethod
@@ -54,12 +57,18 @@ class Choice:
 
     def kernels(self) -> Self:
         """Only what the sources depend on, so that the other knobs do not make new pipelines."""
-        return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0, memory_budget=0)
+        points = COMPRESSED if self.compressed else AUTO
+        return replace(self, c=0, batches=0, glv=False, multiply="auto", threads=0, points=points, memory_budget=0)
 
     @property
     def planned(self) -> bool:
         """Whether there are tasks: the reference has one thread per bucket instead."""
         return self.accumulator != "gpu_plain"
+
+    @property
+    def compressed(self) -> bool:
+        """Whether x and a sign are all that stays of a point, so that each sum begins with roots."""
+        return self.points == COMPRESSED
 
     @property
     def in_passes(self) -> bool:

@@ -20,7 +20,7 @@ from whet.gpu.trusted import keep, passed
 from whet.msm import inputs as make
 from whet.msm.oracle import known_multiples
 from whet.msm.validate import Limbs
-from whet.msm.webgpu.finish import finish, upload_points, upload_scalars, window_sums
+from whet.msm.webgpu.finish import finish, kept_points, upload_scalars, window_sums
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.plan import Plan, build
 
@@ -65,7 +65,8 @@ def require_known_answer(device: Device, choice: Choice, *, wide: bool) -> None:
 def _answer(device: Device, plan: Plan, points: Limbs, scalars: Limbs) -> bytes:
     buffers = device.allocate(plan.program)
     try:
-        for name, words in zip(("points_x", "points_y"), upload_points(points, glv=plan.geometry.glv), strict=True):
+        kept = kept_points(points, glv=plan.geometry.glv, compressed=plan.request.choice.compressed)
+        for name, words in kept.items():
             device.write(buffers[name], words)
         device.write(buffers["scalars"], upload_scalars(scalars, geometry=plan.geometry))
         device.submit(plan.program.steps)

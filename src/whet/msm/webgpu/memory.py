@@ -11,7 +11,7 @@ from whet.msm.webgpu.estimate import estimated_ns, least_ns
 from whet.msm.webgpu.geometry import Geometry
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.request import Request
-from whet.msm.webgpu.sizes import POINT_BYTES, buffer_sizes, total_bytes
+from whet.msm.webgpu.sizes import POINT_BYTES, buffer_sizes, kept_buffers, total_bytes
 from whet.protocol import MemoryRow
 
 # Without a budget the scratch may take this share of the points' own bytes, but never less than the floor.
@@ -19,7 +19,6 @@ SCRATCH_SHARE = 1.4
 SCRATCH_FLOOR_BYTES = 80_000_000
 # Where not even the leanest is within that, because results or scalars alone are more, this many times the leanest.
 SPARE = 1.1
-_OF_THE_ENGINE = ("points_x", "points_y")
 
 
 def memory_map(
@@ -37,7 +36,8 @@ def memory_map(
     )
     geometry = fit(request)
     sizes = buffer_sizes(geometry, request.choice, request.resident)
-    rows = [MemoryRow(name, size, "engine" if name in _OF_THE_ENGINE else "plan") for name, size in sizes.items()]
+    kept = kept_buffers(request.choice)
+    rows = [MemoryRow(name, size, "engine" if name in kept else "plan") for name, size in sizes.items()]
     return [*rows, MemoryRow("staging", sizes["result"], "read")]
 
 
@@ -87,11 +87,11 @@ def _fastest(request: Request, allowed: int) -> Way | None:
 
 def _worth_a_look(request: Request, allowed: int) -> Iterator[Way]:
     """The ways within `allowed` bytes, up to the number of batches from which on none can be faster."""
-    cuts, planned = Cuts(request), request.choice.planned
+    cuts = Cuts(request)
     for sliced in (False, True):
         fastest_ns = float("inf")
         for geometry in cuts.of(sliced=sliced, most_bytes=allowed):
-            if least_ns(geometry, planned=planned) > fastest_ns:
+            if least_ns(geometry, request.choice) > fastest_ns:
                 break
             way = _way(request, geometry)
             if way.total_bytes <= allowed:
@@ -100,6 +100,5 @@ def _worth_a_look(request: Request, allowed: int) -> Iterator[Way]:
 
 
 def _way(request: Request, geometry: Geometry) -> Way:
-    choice = request.choice
-    total = total_bytes(geometry, choice, request.resident)
-    return Way(geometry, total, estimated_ns(geometry, planned=choice.planned, in_passes=choice.in_passes))
+    total = total_bytes(geometry, request.choice, request.resident)
+    return Way(geometry, total, estimated_ns(geometry, request.choice))

@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import NamedTuple
 
-from whet.msm.webgpu.geometry import BLOCK_BUCKETS, COMBINE_RADIX, REDUCE_PAIRS, Geometry
-from whet.msm.webgpu.kernels import WORKGROUP
+from whet.msm.webgpu.estimate import ROOT_ADDITIONS
+from whet.msm.webgpu.geometry import BLOCK_BUCKETS, COMBINE_RADIX, REDUCE_PAIRS, ROOT_POINTS, Geometry
+from whet.msm.webgpu.kernels import ROOTS_WORKGROUP, WORKGROUP
 from whet.msm.webgpu.knobs import Choice
 
 REDUCE_THREADS = 256
@@ -15,12 +16,23 @@ COLUMNS_WORKGROUP = 256
 
 
 class Dispatch(NamedTuple):
-    """A pass by the name of its kernel, its workgroups, the additions that it makes at most, and its own parameters."""
+    """A pass by the name of its kernel, its workgroups, the additions that it makes or is worth at most, and its own
+    parameters.
+    """
 
     name: str
     workgroups: tuple[int, int, int]
     additions: int = 0
     step: Mapping[str, int] = MappingProxyType({})
+
+
+def to_points(geometry: Geometry) -> list[Dispatch]:
+    """From x and signs to the y of all points of a sum, some points at a time."""
+    made = []
+    for first in range(0, geometry.points, ROOT_POINTS):
+        points = min(ROOT_POINTS, geometry.points - first)
+        made.append(_line("decompress", points, ROOTS_WORKGROUP, ROOT_ADDITIONS * points, stride=first))
+    return made
 
 
 def to_buckets(geometry: Geometry, choice: Choice, windows: int) -> list[Dispatch]:

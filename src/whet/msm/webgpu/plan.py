@@ -20,7 +20,7 @@ from whet.msm.webgpu.kernels import Plant, Templates, render, templates
 from whet.msm.webgpu.knobs import Choice
 from whet.msm.webgpu.layout import COUNTERS, FIRST_COUNTER, TALLY_WORDS
 from whet.msm.webgpu.memory import fit
-from whet.msm.webgpu.passes import Dispatch, to_buckets, to_result
+from whet.msm.webgpu.passes import Dispatch, to_buckets, to_points, to_result
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.sizes import COUNTER_BYTES, POINT_BYTES, buffer_sizes
 
@@ -86,7 +86,8 @@ def build(
 
     `limits` are those of the device (browser's floor by default). `memory_budget` is in bytes, points and staging
     included; of the ways to cut it that fit, the one that `estimate` calls fastest is taken. `wide` is what
-    `multiply=auto` means: 64-bit integers or not.
+    `multiply=auto` means: 64-bit integers or not. With `points=compressed` the program begins with the roots of its n
+    points: all x and signs are resident, but no other y.
     """
     resident = n if resident is None else resident
     request = Request(n, choice or Choice(), resident, offset, vectors, memory_budget, limits or {})
@@ -121,7 +122,10 @@ class _Assembly:
         return Plan(self.request, self.geometry, program, tuple(batches))
 
     def _batch(self, number: int, batch: Batch) -> BatchSteps:
-        before: list[Command] = [Clear("tally", 0, 4 * TALLY_WORDS)] if number == 0 else []
+        before: list[Command] = []
+        if number == 0:
+            roots = to_points(self.geometry) if self.choice.compressed else []
+            before = [Clear("tally", 0, 4 * TALLY_WORDS), *(self._pass(one, batch) for one in roots)]
         sums = to_buckets(self.geometry, self.choice, batch.windows)
         after: list[Command] = [self._pass(one, batch) for one in to_result(self.geometry, batch.windows)]
         if number == self.geometry.batch_count - 1:
@@ -141,7 +145,12 @@ class _Assembly:
         """A pass with a parameter record of its own; equal records are one."""
         request = self.request
         row = self.geometry.record(
-            batch, resident=request.resident, offset=request.offset, slots=self.choice.slots, **one.step
+            batch,
+            resident=request.resident,
+            offset=request.offset,
+            first_y=request.offset if self.choice.compressed else 0,
+            slots=self.choice.slots,
+            **one.step,
         )
         made = self.passes[one.name].at(one.name, self.records.place(row), one.workgroups)
         return replace(made, cost_ns=pass_ns(one.additions))

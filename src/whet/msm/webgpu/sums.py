@@ -1,4 +1,4 @@
-"""Points that stay on a WebGPU device, and sums over them."""
+"""Sums over fixed points on a WebGPU device, where these stay as a whole, in part or not at all."""
 
 from __future__ import annotations
 
@@ -8,8 +8,10 @@ from threading import Lock
 
 import numpy as np
 
-from whet.errors import Cancelled, DeviceError, DeviceOutOfMemory, Unsupported, WrongAnswer
+from whet._native import curve
+from whet.errors import BadInput, Cancelled, DeviceError, DeviceOutOfMemory, Unsupported, WhetError, WrongAnswer
 from whet.gpu import Buffer, Device, Program, open_device
+from whet.gpu.faults import CURES
 from whet.gpu.ledger import Ledger
 from whet.gpu.running import run
 from whet.gpu.schedule import LIMIT_NS, Pace
@@ -18,19 +20,18 @@ from whet.msm.affine import Event, Progress
 from whet.msm.point import Point
 from whet.msm.validate import Limbs
 from whet.msm.variants import Answer
-from whet.msm.webgpu.finish import Words, finish, upload_points, upload_scalars, window_sums
-from whet.msm.webgpu.knobs import Choice
+from whet.msm.webgpu.finish import Words, finish, kept_points, upload_scalars, window_sums
+from whet.msm.webgpu.knobs import PIECES, Choice
 from whet.msm.webgpu.known_answer import require_known_answer
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.multiply import WIDE, fastest_multiply
-from whet.msm.webgpu.pieces import cut, piece_of, pieces_for
+from whet.msm.webgpu.pieces import Placement, cut, place
 from whet.msm.webgpu.plan import Plan, build
 from whet.msm.webgpu.request import Request
 from whet.msm.webgpu.window_check import WindowCheck
 from whet.protocol import MemoryRow
 
 FEATURES = ("timestamp-query", "shader-int64")
-POINT_BUFFERS = ("points_x", "points_y")
 WORDS = 8  # of a coordinate
 
 
@@ -40,7 +41,7 @@ class WebGpuSums:
     `adapter` is part of an adapter's key; the best one by default. `timed` keeps the nanoseconds of every pass.
     A device has to give a known answer before its first use. With `verify` each answer is checked as well; after one
     that fails, everything on the device is made anew and the known answer asked again.
-    Points stay there if the budget holds them; else each call brings them in pieces (`pieces.py`).
+    Points stay there if the budget holds them; else each call brings them in pieces, or recovers y (`pieces.py`).
     No submission is to take longer than `submission_limit_s` (0.5 by default) at the speed measured so far; a pass is
     never cut.
     """
@@ -70,9 +71,9 @@ class WebGpuSums:
         self._wide = False
         self._plan: Plan | None = None
         self._buffers: dict[str, Buffer] = {}
-        self._resident: list[Buffer] = []
-        self._piece = len(points)  # as many are on the device at once
-        self._sent: tuple[Words, Words] = (np.empty(0, np.uint32), np.empty(0, np.uint32))  # where they do not stay
+        self._kept: dict[str, Buffer] = {}  # what stays of the points, or a place for a piece of them
+        self._placement: Placement | None = None
+        self._sent: dict[str, Words] = {}  # all points by images, where they do not stay
         if len(points):
             self._opened()
 
@@ -99,14 +100,14 @@ class WebGpuSums:
     def memory_map(self, n: int | None = None, *, vectors: int = 1) -> list[MemoryRow]:
         """What a call with n scalars (all points by default) has on the device, to the byte."""
         n = len(self._points) if n is None else n
-        limits = self._opened().info.limits
-        largest = max(end - begin for begin, end in cut(n, self._piece))
+        device = self._opened()
+        piece = self._placed(device).piece
         return memory_map(
-            largest,
-            self.choice,
-            limits={"max-storage-buffer-binding-size": _binding_limit(limits)},
-            memory_budget=self._budget,
-            resident=self._piece,
+            max(end - begin for begin, end in cut(n, piece.n)),
+            piece.choice,
+            limits=piece.limits,
+            memory_budget=piece.memory_budget,
+            resident=piece.resident,
             vectors=vectors,
         )
 
@@ -143,41 +144,37 @@ class WebGpuSums:
         return self._device
 
     def _fill(self, device: Device) -> None:
-        """The points, on a device that has given the known answer; all of them, or a place for a piece."""
-        require_known_answer(device, self.choice, wide=self._wide)
-        x, y = upload_points(self._points, glv=self.choice.glv)
-        if self._budget is not None:
-            self._piece = piece_of(self._request(device), pieces_for(self._request(device))).n
-        images = 2 if self.choice.glv else 1
-        if self._stays:
-            self._resident = [device.buffer("points_x", x.nbytes, data=x), device.buffer("points_y", y.nbytes, data=y)]
+        """What stays of the points, on a device that has given the known answer; or a place for a piece of them."""
+        placement = self._placed(device)
+        choice, piece = placement.piece.choice, placement.piece.n
+        require_known_answer(device, choice, wide=self._wide)
+        kept = kept_points(self._points, glv=choice.glv, compressed=choice.compressed)
+        if placement.points != PIECES:
+            self._kept = {name: device.buffer(name, words.nbytes, data=words) for name, words in kept.items()}
             return
-        self._sent = x.reshape(images, -1, WORDS), y.reshape(-1, WORDS)
-        sizes = {"points_x": 4 * WORDS * self._piece * images, "points_y": 4 * WORDS * self._piece}
-        self._resident = [device.buffer(name, size) for name, size in sizes.items()]
+        self._sent = {name: words.reshape(-1, len(self._points), WORDS) for name, words in kept.items()}
+        self._kept = {name: device.buffer(name, 4 * WORDS * piece * len(images)) for name, images in self._sent.items()}
 
-    def _request(self, device: Device) -> Request:
-        """A call with all points."""
-        limits = {"max-storage-buffer-binding-size": _binding_limit(device.info.limits)}
-        return Request(len(self._points), self.choice, len(self._points), 0, 1, self._budget, limits)
-
-    @property
-    def _stays(self) -> bool:
-        return self._piece == len(self._points)
+    def _placed(self, device: Device) -> Placement:
+        """Where the points are, from the first call on."""
+        if self._placement is None:
+            n, limits = len(self._points), {"max-storage-buffer-binding-size": _binding_limit(device.info.limits)}
+            self._placement = place(Request(n, self.choice, n, 0, 1, self._budget, limits))
+        return self._placement
 
     def _bring(self, device: Device, first: int, size: int) -> None:
         """Writes a piece of the points over the one before."""
-        (x, y), (on_x, on_y) = self._sent, self._resident
-        for image, coordinates in enumerate(x):
-            device.write(on_x, coordinates[first : first + size], 4 * WORDS * self._piece * image)
-        device.write(on_y, y[first : first + size])
+        piece = self._placed(device).piece.n
+        for name, images in self._sent.items():
+            for number, coordinates in enumerate(images):
+                device.write(self._kept[name], coordinates[first : first + size], 4 * WORDS * piece * number)
 
     def _clear(self) -> None:
         """Gives back every byte; the kernels stay compiled."""
         self._release()
-        for buffer in self._resident:
+        for buffer in self._kept.values():
             self.device.release(buffer)
-        self._resident = []
+        self._kept = {}
 
     def _release(self) -> None:
         """Gives back everything but the points."""
@@ -187,45 +184,56 @@ class WebGpuSums:
                 self._device.release(buffer)
 
     def _drop(self) -> None:
-        device, self._device, self._plan, self._buffers, self._resident = self._device, None, None, {}, []
+        device, self._device, self._plan, self._buffers, self._kept = self._device, None, None, {}, {}
         if device is not None:
             device.close()
 
     def _answers(self, vectors: Sequence[Limbs], offset: int, cancel: Event | None) -> list[Answer]:
-        """Of vectors of one length. Points that do not stay on the device are brought piece by piece."""
+        """Of vectors of one length. Points that do not stay as a whole are brought or recovered piece by piece."""
         if not len(vectors[0]):
             return [Answer(np.zeros(8, np.uint64)) for _ in vectors]
         device = self._opened()
-        if not self._resident:
+        if not self._kept:
             self._fill(device)
         pieces = [
             self._piece_answers(device, [scalars[begin:end] for scalars in vectors], offset + begin, cancel)
-            for begin, end in cut(len(vectors[0]), self._piece)
+            for begin, end in cut(len(vectors[0]), self._placed(device).piece.n)
         ]
         return [_added(parts) for parts in zip(*pieces, strict=True)]
 
     def _piece_answers(
         self, device: Device, vectors: Sequence[Limbs], offset: int, cancel: Event | None
     ) -> list[Answer]:
+        brought = self._placed(device).points == PIECES
         try:
-            plan = self._planned(device, len(vectors[0]), offset if self._stays else 0, len(vectors))
+            plan = self._planned(device, len(vectors[0]), 0 if brought else offset, len(vectors))
         except DeviceOutOfMemory:
             if len(vectors) == 1:
                 raise
             half = len(vectors) // 2
             parts = vectors[:half], vectors[half:]
             return [one for part in parts for one in self._piece_answers(device, part, offset, cancel)]
-        if not self._stays:
+        if brought:
             self._bring(device, offset, len(vectors[0]))
         planes = np.concatenate([upload_scalars(scalars, geometry=plan.geometry) for scalars in vectors])
         compare = self._check.begin(vectors, offset, plan.geometry) if self._check is not None else None
         self._run(device, plan, planes, cancel)
         result = device.read(self._buffers["result"])
+        work = plan.counters(result)
+        if work["rootless"]:
+            raise self._rootless(work["rootless"], offset, len(vectors[0]))
         sums = window_sums(plan.geometry, result)
         if compare is not None:
             compare(sums)
-        work = plan.counters(result)
         return [Answer(point, work) for point in finish(plan.geometry, sums)]
+
+    def _rootless(self, count: int, first: int, size: int) -> WhetError:
+        """Points whose x has no y: off the curve, or the device is wrong."""
+        wrong, reason = curve.check_on_curve(self._points[first : first + size])
+        if reason:
+            at = first + wrong
+            return BadInput(f"point {at} is not on the curve", cure="leave check=False out", index=at)
+        return WrongAnswer(f"the device found no y for {count:,} points of the curve", cure=CURES[WrongAnswer])
 
     def _run(self, device: Device, plan: Plan, planes: Words, cancel: Event | None) -> None:
         """Submission by submission; between two of them a call can be cancelled."""
@@ -246,12 +254,13 @@ class WebGpuSums:
         wanted = (n, offset, vectors)
         if before is not None and (before.request.n, before.request.offset, before.request.vectors) == wanted:
             return before
+        piece = self._placed(device).piece
         plan = build(
             n,
-            self.choice,
-            limits={"max-storage-buffer-binding-size": _binding_limit(device.info.limits)},
-            memory_budget=self._budget,
-            resident=self._piece,
+            piece.choice,
+            limits=piece.limits,
+            memory_budget=piece.memory_budget,
+            resident=piece.resident,
             offset=offset,
             vectors=vectors,
             wide=self.wide,
@@ -260,7 +269,7 @@ class WebGpuSums:
             device.write(self._buffers["params"], plan.program.constants["params"])
         else:
             self._release()
-            rest = {name: size for name, size in plan.program.buffers.items() if name not in POINT_BUFFERS}
+            rest = {name: size for name, size in plan.program.buffers.items() if name not in self._kept}
             self._buffers = device.allocate(Program(rest, (), plan.program.constants))
         self._plan = plan
         return plan

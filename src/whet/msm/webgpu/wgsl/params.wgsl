@@ -22,10 +22,10 @@ struct Params {
     half: u32,            // reduce: pairs of an array, arrays that are left, threads
     arrays: u32,
     threads: u32,
-    stride: u32,          // combine: how far apart the pieces of this level are
+    stride: u32,          // combine: how far apart the pieces of this level are; decompress: its first point
     raw_mask: u32,        // c + 1 bits, and the sign among them
     sign_mask: u32,
-    spare: u32,
+    first_y: u32,         // the first point whose y is here: 0, or `offset` where x and a sign are all that stays
     offsets: array<vec4<u32>, 4>,  // reduce and gather: where each array of a window begins
 }
 @group(0) @binding(0) var<uniform> params: Params;

@@ -15,4 +15,5 @@ const COUNT_REDUCED = 20u;
 const COUNT_INVERSIONS = 21u;
 const COUNT_PARTIALS = 22u;
 const COUNT_ROUNDS = 23u;
+const COUNT_ROOTLESS = 24u;
 const TALLY_TAGS = 32u;
