@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 from test_gpu_field import OPERATIONS, kernel, operands, pack
 
 from whet.errors import BadInput, DeviceError, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
-from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, Write
+from whet.gpu import Clear, Copy, Kernel, Pass, Program, Span, Write, trust
+from whet.gpu import browser as browser_module
+from whet.gpu import dawn as dawn_module
 from whet.gpu.assembler import Folder
-from whet.gpu.portable import decode, encode, run_here
+from whet.gpu.portable import Outcome, decode, encode, run_here
 from whet.gpu.schedule import Pace
+from whet.gpu.trust import require_good_runner
 
 pytestmark = [pytest.mark.gpu, pytest.mark.browser, pytest.mark.xdist_group("elsewhere")]
 
@@ -307,6 +312,68 @@ def test_an_answer_that_makes_no_sense_is_no_result(tried):
         with pytest.raises(expected, match="nowhere"):
             decode({"fault": {"kind": kind, "message": ""}}, where="nowhere")
     tried("malformed inputs", len(wrong) + len(kinds))
+
+
+@pytest.mark.parametrize("trips", [90_000, 65_535, 0])
+def test_a_runner_whose_driver_leaves_loops_early_is_refused(trips):
+    """Mesa 22's trips, and none at all."""
+
+    def run(program, inputs, outputs):
+        assert list(inputs["probe"]) == [0, 300, 0, 0] and list(outputs) == ["probe"]
+        adapter = {"device": "llvmpipe", "description": "Mesa 22"}
+        return Outcome({"probe": np.array([trips, 300, 0, 0], np.uint32)}, [], [], adapter)
+
+    if trips == 90_000:
+        require_good_runner(run)
+        return
+    with pytest.raises(Unsupported, match="llvmpipe Mesa 22 leaves loops early") as caught:
+        require_good_runner(run)
+    assert caught.value.cure
+
+
+def test_a_known_answer_is_asked_elsewhere_before_the_first_run(browser, dawn, monkeypatch):
+    """Once; and nothing is run on a driver that does not give it."""
+    dawn(one_pass(SOUND), {}, ["result"])
+    monkeypatch.setattr(browser, "_believed", False)
+    monkeypatch.setattr(dawn_module, "_believed", set())
+    program = one_pass(SOUND)
+    asked = []
+
+    def refuse(run):
+        asked.append(run(*trust._probe(), ["probe"]).outputs["probe"][0])
+        raise Unsupported("this driver is refused", cure="use another")
+
+    for module, run in ((browser_module, browser.run), (dawn_module, dawn_module.run)):
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "require_good_runner", refuse)
+            with pytest.raises(Unsupported, match="refused"):
+                run(program, {}, ["result"])
+        assert run(program, {}, ["result"]).outputs["result"][0] == 42
+        with monkeypatch.context() as patch:
+            patch.setattr(module, "require_good_runner", refuse)
+            assert run(program, {}, ["result"]).outputs["result"][0] == 42
+    assert asked == [90_000] * 2
+
+
+def test_a_page_fetches_its_uploads_as_bytes(browser, monkeypatch, tried):
+    """Contents and uploads, each the one that was meant; what is asked of the page holds addresses alone."""
+    words = np.random.default_rng(3).integers(0, 2**32, 1 << 18, np.uint32)
+    half = words.nbytes // 2
+    steps = (Write("sent", "target", half, half, 0), Copy("source", "kept", words.nbytes), Copy("target", "kept", half))
+    program = Program(
+        {name: words.nbytes for name in ("source", "target", "kept")}, steps, uploads={"sent": words.nbytes}
+    )
+    inputs = {"source": words, "sent": words[::-1].copy()}
+    expected = np.concatenate([inputs["sent"][1 << 17 :], words[1 << 17 :]])
+    asked = []
+    evaluate = type(browser._page).evaluate
+    monkeypatch.setattr(type(browser._page), "evaluate", lambda *given: asked.append(given[-1]) or evaluate(*given))
+    assert (browser.run(program, inputs, ["kept"]).outputs["kept"] == expected).all()
+    assert len(json.dumps(asked)) < 2000
+    # Served in another order they are another program's.
+    monkeypatch.setattr(browser, "_carry", lambda data, carry=browser._carry: carry(data[::-1]))
+    assert (browser.run(program, inputs, ["kept"]).outputs["kept"] != expected).any()
+    tried("programs run elsewhere", 2)
 
 
 def test_a_run_that_takes_too_long_is_given_up(dawn):

@@ -8,10 +8,12 @@ from __future__ import annotations
 
 import shutil
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from whet.errors import DeviceError, DeviceTimeout, Unsupported
@@ -19,11 +21,13 @@ from whet.gpu.faults import CURES
 from whet.gpu.portable import Outcome, decode, encode
 from whet.gpu.program import Program
 from whet.gpu.schedule import Pace
+from whet.gpu.trust import require_good_runner
 
 BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 # Without the unsafe flag a headless Chromium offers no software adapter for WebGPU, and rounds timestamps.
 FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu")
 PAGE = "http://localhost/whet"
+UPLOADS = f"{PAGE}/upload/"
 START_LIMIT_S = 60
 
 
@@ -40,6 +44,8 @@ class Browser:
             raise Unsupported("the playwright package is not installed", cure="pip install playwright") from None
         self._failures = Error
         self._closed = False
+        self._uploads: list[bytes] = []  # of the run that is going on
+        self._believed = False
         try:
             self._driver = sync_playwright().start()
         except Error as error:
@@ -51,7 +57,7 @@ class Browser:
             )
             self.version = self._browser.version
             self._page = self._browser.new_page()
-            self._page.route("**/*", lambda route: route.fulfill(body="<!doctype html>", content_type="text/html"))
+            self._page.route("**/*", self._serve)
             self._page.goto(PAGE)
             self._page.add_script_tag(content=Path(__file__).with_name("runner.js").read_text())
         except Error as error:
@@ -70,8 +76,27 @@ class Browser:
         pace: Pace | None = None,
         time_limit_s: float = 300,
     ) -> Outcome:
-        """Runs the program once in the page. A run that is given up takes its device with it."""
-        request = encode(program, inputs, outputs, timed=timed, pace=pace)
+        """Runs the program once in the page. A run that is given up takes its device with it.
+
+        Before its first one a page is asked for a known answer.
+        """
+        if not self._believed:
+            require_good_runner(partial(self._run, timed=False, pace=None, time_limit_s=time_limit_s))
+            self._believed = True
+        return self._run(program, inputs, outputs, timed=timed, pace=pace, time_limit_s=time_limit_s)
+
+    def _run(
+        self,
+        program: Program,
+        inputs: Mapping[str, npt.NDArray[Any]],
+        outputs: Sequence[str],
+        *,
+        timed: bool,
+        pace: Pace | None,
+        time_limit_s: float,
+    ) -> Outcome:
+        self._uploads = []
+        request = encode(program, inputs, outputs, timed=timed, pace=pace, carry=self._carry)
         script = """([request, limit]) => Promise.race([
             runProgram(request),
             new Promise(done => setTimeout(() => done({ fault: { kind: "timeout" } }), limit)),
@@ -83,6 +108,19 @@ class Browser:
         if answer.get("fault", {}).get("kind") == "timeout":
             raise DeviceTimeout(f"Chromium gave no answer within {time_limit_s:g} s", cure=CURES[DeviceTimeout])
         return decode(answer, where=f"Chromium {self.version}", program=program)
+
+    def _carry(self, data: npt.NDArray[Any]) -> dict[str, str]:
+        """Bytes that the page fetches as they are: as text in the request they would be decoded one by one."""
+        self._uploads.append(np.ascontiguousarray(data).tobytes())
+        return {"url": f"{UPLOADS}{len(self._uploads) - 1}"}
+
+    def _serve(self, route: Any) -> None:
+        """The empty page, and what a run uploads; nothing leaves this machine."""
+        url = str(route.request.url)
+        if not url.startswith(UPLOADS):
+            route.fulfill(body="<!doctype html>", content_type="text/html")
+            return
+        route.fulfill(body=self._uploads[int(url.removeprefix(UPLOADS))], content_type="application/octet-stream")
 
     def close(self) -> None:
         """Ends the browser. Safe to call again."""

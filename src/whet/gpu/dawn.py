@@ -11,6 +11,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -22,6 +23,9 @@ from whet.gpu.faults import CURES
 from whet.gpu.portable import Outcome, decode, encode
 from whet.gpu.program import Program
 from whet.gpu.schedule import Pace
+from whet.gpu.trust import require_good_runner
+
+_believed: set[str] = set()
 
 
 def run(
@@ -33,7 +37,22 @@ def run(
     pace: Pace | None = None,
     time_limit_s: float = 300,
 ) -> Outcome:
-    """Runs the program once in a fresh process."""
+    """Runs the program once in a fresh process. Before the first one Dawn is asked for a known answer."""
+    if not _believed:
+        require_good_runner(partial(_run, timed=False, pace=None, time_limit_s=time_limit_s))
+        _believed.add("Dawn")
+    return _run(program, inputs, outputs, timed=timed, pace=pace, time_limit_s=time_limit_s)
+
+
+def _run(
+    program: Program,
+    inputs: Mapping[str, npt.NDArray[Any]],
+    outputs: Sequence[str],
+    *,
+    timed: bool,
+    pace: Pace | None,
+    time_limit_s: float,
+) -> Outcome:
     if importlib.util.find_spec("pydawn") is None:
         raise Unsupported("the dawn-python package is not installed", cure="pip install dawn-python")
     driver.activate()

@@ -1,13 +1,14 @@
 """A program with its inputs as plain JSON, and the answer of whoever ran it.
 
 This is the one place that knows the form in which a program leaves this process. `runner.js` reads it in a browser,
-`dawn_child.py` under Dawn; both answer in the form that `decode` reads. Buffers travel as base64 of their bytes.
+`dawn_child.py` under Dawn; both answer in the form that `decode` reads. Buffers travel as base64 of their bytes, or by
+an address from which the runner fetches them.
 """
 
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
@@ -81,16 +82,21 @@ def encode(
     *,
     timed: bool = True,
     pace: Pace | None = None,
+    carry: Callable[[npt.NDArray[Any]], str | dict[str, str]] | None = None,
 ) -> dict[str, Any]:
-    """The request that a runner elsewhere understands. Each kernel is sent once; submissions are cut here."""
+    """The request that a runner elsewhere understands. Each kernel is sent once; submissions are cut here.
+
+    `carry` gives what stands for the bytes of a buffer: base64 by default, or {"url": ...} for a page that can fetch.
+    """
     check_names(program, inputs, outputs)
     contents, uploads = split_inputs(program, inputs)
+    carry = carry or _base64
     kernels = {kernel: number for number, kernel in enumerate(kernels_of(program))}
     submissions = [_submission(one, kernels) for one in (pace or Pace()).submissions(program.steps)]
     return {
         "buffers": dict(program.buffers),
-        "contents": {name: _base64(data) for name, data in {**program.constants, **contents}.items()},
-        "uploads": {name: _base64(data) for name, data in uploads.items()},
+        "contents": {name: carry(data) for name, data in {**program.constants, **contents}.items()},
+        "uploads": {name: carry(data) for name, data in uploads.items()},
         "kernels": [
             {"source": kernel.source, "entry": kernel.entry, "constants": dict(kernel.constants)} for kernel in kernels
         ],

@@ -38,7 +38,8 @@ async function runOnce(request, gpu) {
         const { device, info } = opened;
         const compiled = await Promise.all(request.kernels.map((kernel, number) => compile(opened, kernel, number)));
         const pipelines = compiled.map((one) => one.pipeline);
-        const [passes, walls, outputs] = await guarded(opened, () => execute(opened, request, pipelines, made));
+        const sent = { contents: await fetched(request.contents), uploads: await fetched(request.uploads) };
+        const [passes, walls, outputs] = await guarded(opened, () => execute(opened, request, sent, pipelines, made));
         return {
             outputs,
             passes,
@@ -111,10 +112,8 @@ async function build(device, { source, entry, constants }) {
     }
 }
 
-async function execute({ device, timed }, request, pipelines, made) {
-    const buffers = allocate(device, request, made);
-    const uploads = {};
-    for (const [name, text] of Object.entries(request.uploads)) uploads[name] = fromBase64(text);
+async function execute({ device, timed }, request, { contents, uploads }, pipelines, made) {
+    const buffers = allocate(device, request, contents, made);
     const passes = [];
     const walls = [];
     for (const { writes, steps } of request.submissions) {
@@ -138,7 +137,19 @@ async function execute({ device, timed }, request, pipelines, made) {
     return [passes, walls, outputs];
 }
 
-function allocate(device, request, made) {
+// The bytes of each buffer, from base64 or from where they are to be had.
+async function fetched(sent) {
+    const one = async ([name, from]) => [name, typeof from === "string" ? fromBase64(from) : await bytesAt(from.url)];
+    return Object.fromEntries(await Promise.all(Object.entries(sent).map(one)));
+}
+
+async function bytesAt(url) {
+    const answer = await fetch(url);
+    if (!answer.ok) throw new Error(`${url} gave ${answer.status}`);
+    return new Uint8Array(await answer.arrayBuffer());
+}
+
+function allocate(device, request, contents, made) {
     const use = GPUBufferUsage;
     const usage = use.COPY_SRC | use.COPY_DST | use.STORAGE | use.UNIFORM | use.INDIRECT;
     const buffers = {};
@@ -146,7 +157,7 @@ function allocate(device, request, made) {
         buffers[label] = device.createBuffer({ label, size, usage });
         made.push(buffers[label]);
     }
-    for (const [name, text] of Object.entries(request.contents)) device.queue.writeBuffer(buffers[name], 0, fromBase64(text));
+    for (const [name, bytes] of Object.entries(contents)) device.queue.writeBuffer(buffers[name], 0, bytes);
     return buffers;
 }
 
