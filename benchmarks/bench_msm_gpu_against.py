@@ -173,6 +173,8 @@ def main() -> None:
     if given.serve:
         serve(given.serve, given.variant)
         return
+    if given.blocks * given.rounds < 2:
+        parser.error("a spread needs two rounds or more")
     if given.cores:
         os.sched_setaffinity(0, {int(core) for core in given.cores.split(",")})
     trees = given.other.resolve(), HERE

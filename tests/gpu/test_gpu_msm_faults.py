@@ -163,13 +163,19 @@ FAULTS = {
         COOP,
         [("if ((*slot).split > 0u) {\n                    partials", "if (false) {\n                    partials")],
     ),
-    "seed off by one": (LOCAL, COOP, [("(*slot).split + 1u", "(*slot).split")]),
-    "seed not counted": (LOCAL, COOP, [("                (*slot).left--;\n", "")]),
-    "tag zero": (LOCAL, COOP, [("set_tag(task, (*slot).at + 1u)", "set_tag(task, (*slot).at)")]),
-    "tag of an ended task kept": (
+    "seed off by one": (LOCAL, COOP, [("- dense[slot.at].w + 1u", "- dense[slot.at].w")]),
+    "seed not counted": (LOCAL, COOP, [("if ((*slot).split > 0u) { (*slot).left--; }", "")]),
+    "first point of the next bucket left": (
         LOCAL,
         COOP,
-        [("(*slot).at = ENDED;\n                set_tag(task, 0u);", "(*slot).at = ENDED;")],
+        [("(*slot).at == atomicLoad(&tally[TALLY_DENSE])", "(*slot).left == 0u")],
+    ),
+    "chain without its first point": (WALKER, ("combine", "store"), [("task_of_first(bucket.w)", "task_of(bucket.w)")]),
+    "tag zero": (LOCAL, COOP, [("set_tag(task, (*slot).at + 1u)", "set_tag(task, (*slot).at)")]),
+    "ended task with a tail": (
+        LOCAL,
+        COOP,
+        [("(*slot).at = ENDED;\n                set_tag(task, 0u);", "set_tag(task, (*slot).at); (*slot).at = ENDED;")],
     ),
     "doubling taken as cancelling": (
         LOCAL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import re
+from collections import Counter
 from dataclasses import replace
 
 import pytest
@@ -123,9 +124,10 @@ def test_the_passes_follow_each_other_batch_by_batch():
 def test_every_point_of_every_bucket_is_walked_once(seed, tried):
     rng = random.Random(seed)
     counts = [rng.choice((2, 2, 3, 5, 40, 700)) for _ in range(rng.randint(1, 60))]
-    pieces = {}
+    pieces, made = {}, Counter()
     for task, bucket, first, end, kind in tasks_of(counts, rng.choice((1, 2, 7, 64, 512))):
         pieces.setdefault(bucket, []).append((task, first, end, kind))
+        made[task] += end - first - 1
     for bucket, count in enumerate(counts):
         found = pieces[bucket]
         assert [first for _, first, _, _ in found] == [0, *(end for _, _, end, _ in found[:-1])]
@@ -134,6 +136,10 @@ def test_every_point_of_every_bucket_is_walked_once(seed, tried):
         assert kinds == ["whole"] or kinds == ["tail"] * (len(kinds) - 1) + ["head"]
         tasks = [task for task, *_ in found]
         assert tasks == list(range(tasks[0], tasks[0] + len(tasks)))
+    # Nobody waits for anybody: the first few tasks make one addition more, and the very first one on top.
+    rest = [made[task] for task in range(1, len(made))]
+    assert rest == sorted(rest, reverse=True) and max(rest, default=0) - min(rest, default=0) <= 1
+    assert made[0] - max(rest, default=made[0] - 1) in (1, 2)
     tried("task walks covered")
 
 

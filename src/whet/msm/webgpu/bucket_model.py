@@ -33,7 +33,10 @@ class Piece(NamedTuple):
 
 
 def tasks_of(counts: Sequence[int], most_tasks: int, least_additions: int = 16) -> Iterator[Piece]:
-    """The walk of every task over buckets with these counts, each of two points or more."""
+    """The walk of every task over buckets with these counts, each of two points or more.
+
+    The first point of a bucket goes with the addition before it, so all tasks but the first begin inside a bucket.
+    """
     starts, before = [], 0
     for count in counts:
         starts.append(before)
@@ -46,15 +49,16 @@ def tasks_of(counts: Sequence[int], most_tasks: int, least_additions: int = 16) 
         first = task * share + min(task, extra)
         left = (task + 1) * share + min(task + 1, extra) - first
         bucket = int(np.searchsorted(starts, first, side="right")) - 1
-        point = first - starts[bucket]
-        split = point > 0
-        point += split
-        while left:
+        split = task > 0
+        point = first - starts[bucket] + 1 if split else 0
+        ended = True
+        while ended and bucket < len(counts):
             taken = min(left + (not split), counts[bucket] - point)
             left -= taken - (not split)
             end = point + taken
             kind = "whole" if not split else "head"
-            yield Piece(task, bucket, point, end, kind if end == counts[bucket] else "tail")
+            ended = end == counts[bucket]
+            yield Piece(task, bucket, point, end, kind if ended else "tail")
             bucket, point, split = bucket + 1, 0, False
 
 

@@ -11,7 +11,7 @@ fn chain_of(task: u32) -> Chain {
     let tag = atomicLoad(&tally[TALLY_TAGS + task]);
     if (tag == 0u) { return Chain(); }
     let bucket = dense[tag - 1u];
-    let first = task_of(bucket.w);
+    let first = task_of_first(bucket.w);
     return Chain(task - first, task_of(bucket.w + bucket.z - 2u) - first + 1u, bucket.x);
 }
 fn piece_place(task: u32, chain: Chain, rank: u32) -> u32 {

@@ -28,7 +28,8 @@
         let here = bucket_at(bucket);
         if (here.count > 1u) {
             dense[place.x] = vec4<u32>(bucket, here.start, here.count, place.y);
-            longest = max(longest, task_of(place.y + here.count - 2u) - task_of(place.y) + 1u);
+            let last = task_of(place.y + here.count - 2u);
+            longest = max(longest, last - task_of_first(place.y) + 1u);
             place += vec2<u32>(1u, here.count - 1u);
         }
     }

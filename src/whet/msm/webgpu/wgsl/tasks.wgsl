@@ -13,3 +13,5 @@ fn task_of(addition: u32) -> u32 {
     if (addition < longer) { return addition / (share + 1u); }
     return extra + (addition - longer) / max(share, 1u);
 }
+// The task that has the first point of a bucket with so many additions before it: that of the addition before.
+fn task_of_first(additions_before: u32) -> u32 { return task_of(max(additions_before, 1u) - 1u); }
