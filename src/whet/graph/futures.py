@@ -90,7 +90,7 @@ class Task:
         """What the Python body returned; None for native bodies. Raises as `wait` does: TaskFailed comes `from` what
         the body raised, with the body's own traceback. `timeout` is in seconds, 0 asks without waiting."""
         self.wait(timeout if timeout is None or timeout > 0 else 1e-9)
-        return self._call.value if self._call is not None else None
+        return self._value()
 
     def exception(self, timeout: float | None = None) -> TaskFailed | None:
         """What `result` would raise because the body failed; None if it went well. TaskCancelled is raised."""
@@ -126,6 +126,9 @@ class Task:
         self.add_done_callback(tell)
         yield from arrived
         return self.result()
+
+    def _value(self) -> Any:
+        return self._call.value if self._call is not None else None
 
     def _dropped(self) -> bool:
         return self._call is not None and self._call.dropped

@@ -70,7 +70,7 @@ class Group(Sequence[Task]):
     def results(self, timeout: float | None = None) -> list[Any]:
         """What the bodies returned, in order. Raises as `wait` does. `timeout` is in seconds."""
         self.wait(timeout if timeout is None or timeout > 0 else 1e-9)
-        return [task.result() for task in self]
+        return [task._value() for task in self]
 
     def done(self) -> bool:
         return bool((self._states() >= State.DONE).all())
@@ -125,7 +125,7 @@ def _as_completed(left: list[Task], until: float | None, timeout: float | None) 
         runtime = left[0]._runtime
         ids = np.array([task.id for task in left], np.uint64)
         states = runtime.states(ids)
-        over = [task for task, state in zip(left, states, strict=True) if state >= State.DONE or task.cancelled()]
+        over = [task for task, state in zip(left, states, strict=True) if state >= State.DONE or task._dropped()]
         if over:
             gone = set(over)
             left = [task for task in left if task not in gone]
