@@ -302,7 +302,9 @@ def test_a_chain_of_woken_successors_ignores_ctrl_c(policy, where, tried):
     try:
         {where}
     except KeyboardInterrupt:
-        print("interrupted", rt.totals()["completed"] < 2000)
+        # The interrupt drops what has not begun, and the other worker is through with that in no time.
+        totals = rt.totals()
+        print("interrupted", totals["completed"] - totals["cancelled"] < 2000)
     rt.close()
     """,
         send=(0.6, signal.SIGINT),
