@@ -11,7 +11,7 @@
 #include "curve/fixed_base.hpp"
 #include "curve/glv.hpp"
 #include "curve/normalise.hpp"
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 #include "msm/affine/roots.hpp"
 
 namespace nb = nanobind;

@@ -1,7 +1,7 @@
 // whet._native.graph: the parts of the runtime, each bound in a file of its own, and the table of built-in kernels.
 #include <nanobind/nanobind.h>
 
-#include "graph/kernels.hpp"
+#include "graph/kernels/kernels.hpp"
 
 namespace nb = nanobind;
 

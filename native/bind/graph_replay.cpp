@@ -7,7 +7,7 @@
 
 #include <optional>
 
-#include "graph/replay.hpp"
+#include "graph/replay/replay.hpp"
 #include "graph_callable.hpp"
 
 namespace nb = nanobind;

@@ -15,7 +15,7 @@
 
 #include "decode/claims.hpp"
 #include "decode/lines.hpp"
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 
 namespace whet::decode {
 

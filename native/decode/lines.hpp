@@ -7,7 +7,7 @@
 #include <cstdlib>
 #include <memory>
 
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 
 namespace whet::decode {
 

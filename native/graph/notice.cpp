@@ -1,7 +1,7 @@
 // What became of tasks, and threads that serve somebody who does not wait here himself: one listens for the end of
 // tasks, one runs tasks in his place.
 #include "graph/runtime_impl.hpp"
-#include "graph/vigil.hpp"
+#include "graph/submitter/vigil.hpp"
 
 namespace whet::graph {
 

@@ -4,7 +4,7 @@
 #include <bit>
 #include <system_error>
 
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 #include "graph/runtime_impl.hpp"
 
 namespace whet::graph {

@@ -14,9 +14,9 @@
 #include <vector>
 
 #include "graph/errors.hpp"
-#include "graph/region.hpp"
-#include "graph/slots.hpp"
-#include "graph/trace.hpp"
+#include "graph/protocol/slots.hpp"
+#include "graph/protocol/trace.hpp"
+#include "graph/submitter/region.hpp"
 
 namespace whet::graph {
 

@@ -11,13 +11,13 @@
 #include <utility>
 #include <vector>
 
-#include "graph/buffers.hpp"
-#include "graph/core.hpp"
-#include "graph/failures.hpp"
-#include "graph/fair_lock.hpp"
-#include "graph/heap_ring.hpp"
+#include "graph/protocol/core.hpp"
 #include "graph/runtime.hpp"
-#include "graph/tensor_map.hpp"
+#include "graph/submitter/buffers.hpp"
+#include "graph/submitter/failures.hpp"
+#include "graph/submitter/fair_lock.hpp"
+#include "graph/submitter/heap_ring.hpp"
+#include "graph/submitter/tensor_map.hpp"
 
 namespace whet::graph {
 

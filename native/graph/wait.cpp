@@ -3,7 +3,7 @@
 #include <chrono>
 
 #include "graph/runtime_impl.hpp"
-#include "graph/vigil.hpp"
+#include "graph/submitter/vigil.hpp"
 
 namespace whet::graph {
 

@@ -14,7 +14,7 @@
 #include <utility>
 #include <vector>
 
-#include "graph/atomics.hpp"
+#include "graph/protocol/atomics.hpp"
 #include "interleave_fiber.hpp"
 
 namespace whet::test {

@@ -6,7 +6,7 @@
 #include <random>
 #include <vector>
 
-#include "graph/replay.hpp"
+#include "graph/replay/replay.hpp"
 
 namespace whet::test {
 

@@ -1,5 +1,6 @@
-// Drives the core through interleavings: the very code of graph/core.hpp over the model of interleave_model.hpp, with
-// windows of 2 and 4, so that slots are reused, lists wrap and workers fall asleep within a few tasks.
+// Drives the core through interleavings: the very code of graph/protocol/core.hpp over the model of
+// interleave_model.hpp, with windows of 2 and 4, so that slots are reused, lists wrap and workers fall asleep within a
+// few tasks.
 //
 //   test_graph_interleave [--schedules N] [--seed S] [--weaken] [--exhaustive] [--deep]
 //
@@ -12,7 +13,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "graph/core.hpp"
+#include "graph/protocol/core.hpp"
 #include "interleave_model.hpp"
 #include "sanitizer.hpp"
 

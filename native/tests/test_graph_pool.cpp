@@ -11,7 +11,7 @@
 #include <vector>
 
 #include "check.hpp"
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 #include "sanitizer.hpp"
 
 using whet::graph::Pool;

@@ -5,7 +5,7 @@
 #include <cstring>
 #include <set>
 
-#include "graph/tensor_map.hpp"
+#include "graph/submitter/tensor_map.hpp"
 #include "graph_fixture.hpp"
 
 using namespace whet::test;

@@ -2,7 +2,7 @@
 // fault it guards against (docs/graph-bugs.md).
 #include <cstring>
 
-#include "graph/heap_ring.hpp"
+#include "graph/submitter/heap_ring.hpp"
 #include "graph_fixture.hpp"
 
 using namespace whet::test;

@@ -10,7 +10,7 @@
 #include <functional>
 #include <vector>
 
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 #include "msm/affine/chunk.hpp"
 #include "msm/engine/memory.hpp"
 

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 #include "msm/affine/chunk.hpp"
 #include "msm/engine/memory.hpp"
 

@@ -6,7 +6,7 @@
 
 #include <cstdint>
 
-#include "graph/slots.hpp"
+#include "graph/protocol/slots.hpp"
 
 namespace whet::graph {
 

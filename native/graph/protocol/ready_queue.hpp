@@ -6,8 +6,8 @@
 #include <cstdint>
 #include <memory>
 
-#include "graph/readiness.hpp"
-#include "graph/trace.hpp"
+#include "graph/protocol/readiness.hpp"
+#include "graph/protocol/trace.hpp"
 
 namespace whet::graph {
 

@@ -23,18 +23,18 @@ namespace kernel {
 using Tensors = void* const*;
 using Scalars = const std::uint64_t*;
 
-// overhead and order: kernels_probe.cpp
+// overhead and order: probe.cpp
 int empty(Tensors, Scalars, void*);
 int spin(Tensors, Scalars, void* duration_ns);
 int mix(Tensors, Scalars, void* state);
 
-// paged attention, bfloat16 in and float32 sums: kernels_attention.cpp
+// paged attention, bfloat16 in and float32 sums: attention.cpp
 int scores(Tensors, Scalars, void*);
 int softmax(Tensors, Scalars, void*);
 int weighted_values(Tensors, Scalars, void*);
 int update(Tensors, Scalars, void*);
 
-// tiles, row-major: kernels_tile.cpp
+// tiles, row-major: tile.cpp
 int product(Tensors, Scalars, void*);
 int add(Tensors, Scalars, void*);
 int potrf(Tensors, Scalars, void*);

@@ -1,4 +1,4 @@
-#include "graph/trace.hpp"
+#include "graph/protocol/trace.hpp"
 
 namespace whet::graph {
 

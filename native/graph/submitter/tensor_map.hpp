@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/region.hpp"
+#include "graph/submitter/region.hpp"
 
 namespace whet::graph {
 

@@ -5,7 +5,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "graph/atomics.hpp"
+#include "graph/protocol/atomics.hpp"
 
 namespace whet::graph {
 

@@ -13,10 +13,10 @@
 #include <mutex>
 #include <string>
 
-#include "graph/deque.hpp"
-#include "graph/park.hpp"
-#include "graph/replay.hpp"
-#include "graph/trace.hpp"
+#include "graph/protocol/park.hpp"
+#include "graph/protocol/trace.hpp"
+#include "graph/replay/deque.hpp"
+#include "graph/replay/replay.hpp"
 
 namespace whet::graph {
 

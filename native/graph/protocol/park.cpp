@@ -1,4 +1,4 @@
-#include "graph/park.hpp"
+#include "graph/protocol/park.hpp"
 
 #include <pthread.h>
 #include <sched.h>

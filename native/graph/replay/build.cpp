@@ -2,7 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/replay.hpp"
+#include "graph/replay/replay.hpp"
 
 namespace whet::graph {
 

@@ -1,7 +1,7 @@
 // Replays: setting out the roots, watching over the seats, counting up at the end.
-#include "graph/replay.hpp"
+#include "graph/replay/replay.hpp"
 
-#include "graph/replay_session.hpp"
+#include "graph/replay/session.hpp"
 
 namespace whet::graph {
 

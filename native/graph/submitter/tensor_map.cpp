@@ -1,4 +1,4 @@
-#include "graph/tensor_map.hpp"
+#include "graph/submitter/tensor_map.hpp"
 
 namespace whet::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/heap_ring.hpp"
+#include "graph/submitter/heap_ring.hpp"
 
 #include <sys/mman.h>
 

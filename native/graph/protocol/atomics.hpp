@@ -7,7 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "graph/park.hpp"
+#include "graph/protocol/park.hpp"
 
 namespace whet::graph {
 

@@ -4,7 +4,7 @@
 
 #include <cstdint>
 
-#include "graph/atomics.hpp"
+#include "graph/protocol/atomics.hpp"
 
 namespace whet::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/region.hpp"
+#include "graph/submitter/region.hpp"
 
 #include <algorithm>
 #include <functional>

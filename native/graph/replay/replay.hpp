@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 
 namespace whet::graph {
 

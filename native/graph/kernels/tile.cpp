@@ -4,7 +4,7 @@
 #include <cmath>
 #include <cstddef>
 
-#include "graph/kernels.hpp"
+#include "graph/kernels/kernels.hpp"
 
 namespace whet::graph::kernel {
 

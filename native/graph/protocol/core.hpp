@@ -6,12 +6,12 @@
 #include <memory>
 #include <vector>
 
-#include "graph/readiness.hpp"
-#include "graph/ready_queue.hpp"
-#include "graph/sleep.hpp"
-#include "graph/slots.hpp"
-#include "graph/stream.hpp"
-#include "graph/trace.hpp"
+#include "graph/protocol/readiness.hpp"
+#include "graph/protocol/ready_queue.hpp"
+#include "graph/protocol/sleep.hpp"
+#include "graph/protocol/slots.hpp"
+#include "graph/protocol/stream.hpp"
+#include "graph/protocol/trace.hpp"
 
 namespace whet::graph {
 

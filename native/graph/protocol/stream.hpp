@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <memory>
 
-#include "graph/atomics.hpp"
+#include "graph/protocol/atomics.hpp"
 
 namespace whet::graph {
 

@@ -7,7 +7,7 @@
 #include <cstring>
 #include <limits>
 
-#include "graph/kernels.hpp"
+#include "graph/kernels/kernels.hpp"
 
 namespace whet::graph::kernel {
 

@@ -5,7 +5,7 @@
 #include <new>
 
 #include "graph/runtime_impl.hpp"
-#include "graph/vigil.hpp"
+#include "graph/submitter/vigil.hpp"
 
 namespace whet::graph {
 

@@ -1,4 +1,4 @@
-#include "graph/pool.hpp"
+#include "graph/pool/pool.hpp"
 
 #include <cxxabi.h>
 #include <sched.h>
@@ -9,7 +9,7 @@
 #include <system_error>
 #include <thread>
 
-#include "graph/park.hpp"
+#include "graph/protocol/park.hpp"
 
 namespace whet::graph {
 

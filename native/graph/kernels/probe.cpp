@@ -1,7 +1,7 @@
 #include <bit>
 #include <chrono>
 
-#include "graph/kernels.hpp"
+#include "graph/kernels/kernels.hpp"
 
 namespace whet::graph {
 

@@ -6,7 +6,7 @@
 #include <atomic>
 #include <cstdint>
 
-#include "graph/park.hpp"
+#include "graph/protocol/park.hpp"
 
 namespace whet::graph {
 
