@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from contextlib import contextmanager
 
 import numpy as np
 import pytest
@@ -146,29 +147,42 @@ def test_a_schedule_means_the_same_elsewhere(elsewhere, timed, limit_ns, submiss
 
 
 RUNNER_FAULTS = {
-    "write left out": ("execute", "device.queue.writeBuffer(", "void ("),
-    "write from the start of the upload": ("execute", "uploads[upload], upload_offset", "uploads[upload], 0"),
-    "write to the start of the buffer": ("execute", "buffers[buffer], buffer_offset", "buffers[buffer], 0"),
-    "first submission alone": ("execute", "of request.submissions)", "of request.submissions.slice(0, 1))"),
-    "pass open over a copy": ("record", '(clock || !("pass" in step))', "clock"),
-    "merged passes lose the second": ("record", "dispatch(device", "if (index % 2 == 0) dispatch(device"),
+    "write left out": ("device.queue.writeBuffer(buffers[buffer]", "void (buffers[buffer]"),
+    "write from the start of the upload": ("bytes, upload_offset, size_bytes", "bytes, 0, size_bytes"),
+    "write to the start of the buffer": ("buffers[buffer], buffer_offset", "buffers[buffer], 0"),
+    "first submission alone": ("of submissions)", "of submissions.slice(0, 1))"),
+    "pass open over a copy": ('(clock || !("pass" in step))', "clock"),
+    "merged passes lose the second": (
+        "dispatch(device, pass, step, buffers, pipelines",
+        "if (index % 2 == 0) dispatch(device, pass, step, buffers, pipelines",
+    ),
 }
+
+
+@contextmanager
+def planted(browser, sound, wrong):
+    """The page's runner with a change in its source, loaded as a module of its own."""
+    text = browser_module.RUNNER_FILE.read_text()
+    assert text.count(sound) == 1, "the fault is in the source"
+    script = "async (text) => { globalThis.kept = globalThis.runner;"
+    script += " const blob = new Blob([text], { type: 'text/javascript' });"
+    script += " globalThis.runner = { ...(await import(URL.createObjectURL(blob))) }; }"
+    browser._page.evaluate(script, text.replace(sound, wrong))
+    try:
+        yield
+    finally:
+        browser._page.evaluate("runner.resetSession(); globalThis.runner = globalThis.kept; null")
 
 
 @pytest.mark.parametrize("what", RUNNER_FAULTS)
 def test_a_planted_fault_in_the_pages_schedule_shows(browser, what, tried):
-    name, sound, wrong = RUNNER_FAULTS[what]
     program, inputs, expected = scheduled_program()
-    script = "([name, a, b]) => { const text = globalThis[name].toString(); globalThis.kept = globalThis[name];"
-    script += " globalThis[name] = (0, eval)(`(${text.replace(a, b)})`); return text.includes(a); }"
-    assert browser._page.evaluate(script, [name, sound, wrong]), "the fault is in the source"
-    try:
-        outcome = browser.run(program, inputs, ["kept"], timed=False)
-        assert not np.array_equal(outcome.outputs["kept"], expected)
-    except DeviceError:
-        pass
-    finally:
-        browser._page.evaluate("name => { globalThis[name] = globalThis.kept; }", name)
+    with planted(browser, *RUNNER_FAULTS[what]):
+        try:
+            outcome = browser.run(program, inputs, ["kept"], timed=False)
+            assert not np.array_equal(outcome.outputs["kept"], expected)
+        except DeviceError:
+            pass
     assert np.array_equal(browser.run(program, inputs, ["kept"], timed=False).outputs["kept"], expected)
     tried("planted faults")
 
@@ -176,12 +190,63 @@ def test_a_planted_fault_in_the_pages_schedule_shows(browser, what, tried):
 def test_a_page_keeps_its_device_and_kernels(browser):
     program, inputs, _ = scheduled_program()
     browser.run(program, inputs, ["kept"])
-    before = browser._page.evaluate("session.mark = 'kept'; session.pipelines.size")
+    before = browser._page.evaluate("runner.currentSession().mark = 'kept'; runner.currentSession().pipelines.size")
     browser.run(program, inputs, ["kept"])
-    assert browser._page.evaluate("[session.mark, session.pipelines.size]") == ["kept", before]
-    browser._page.evaluate("resetSession(); null")
+    script = "[runner.currentSession().mark ?? null, runner.currentSession().pipelines.size]"
+    assert browser._page.evaluate(script) == ["kept", before]
+    browser._page.evaluate("runner.resetSession(); null")
     browser.run(program, inputs, ["kept"])
-    assert browser._page.evaluate("[session.mark ?? null, session.pipelines.size]") == [None, 2]
+    assert browser._page.evaluate(script) == [None, 2]
+
+
+# A session of its own, kept open, that runs one program several times with buffers that stay. Bytes, no base64.
+SESSION = """async ([request, uploads]) => {
+    const session = await runner.Session.open();
+    const pipelines = await session.compile(request.kernels);
+    const buffers = await session.allocate(request.buffers);
+    const bytes = (text) => Uint8Array.from(atob(text), (c) => c.charCodeAt(0));
+    for (const [name, text] of Object.entries(request.contents)) await session.write(buffers[name], bytes(text));
+    const sent = { words: bytes(uploads) };
+    const work = { submissions: request.submissions, pipelines, buffers, uploads: sent };
+    const told = {};
+    told.sums = [];
+    for (let turn = 0; turn < 2; turn++) {
+        await session.run(work);
+        const words = new Uint32Array((await session.read(buffers.kept)).buffer);
+        told.sums.push(words.reduce((a, b) => a + b, 0));
+    }
+    told.live = session.liveBytes;
+    told.peak = session.peakBytes;
+    const control = new AbortController();
+    let submitted = 0;
+    const observe = () => { submitted++; control.abort(); };
+    told.aborted = await session.run({ ...work, signal: control.signal, observe }).catch((error) => error.name);
+    told.submitted = submitted;
+    told.early = await session.compile(request.kernels, control.signal).catch((error) => error.name);
+    told.full = await session.allocate({ a: 256, huge: 1e15 }).catch((error) => error.kind);
+    told.after = session.liveBytes;
+    const waiting = session.run(work).catch((error) => error.kind);
+    session.device.destroy();
+    told.lost = await waiting;
+    told.later = await session.allocate({ a: 256 }).catch((error) => error.kind);
+    told.read = await session.read(buffers.kept).catch((error) => error.kind);
+    session.close();
+    told.none = await runner.Session.open(null).catch((error) => error.kind);
+    return told;
+}"""
+
+
+def test_a_session_keeps_buffers_stops_between_submissions_and_types_its_faults(browser, tried):
+    program, inputs, expected = scheduled_program()
+    request = encode(program, inputs, ["kept"], timed=False, pace=Pace(1.0))
+    told = browser._page.evaluate(SESSION, [request, request["uploads"]["words"]])
+    size = sum(program.buffers.values())
+    assert told["sums"] == [int(expected.sum(dtype=np.int64))] * 2, "the second run uses the same buffers"
+    assert (told["live"], told["peak"], told["after"]) == (size, size + program.buffers["kept"], size)
+    assert (told["aborted"], told["submitted"], told["early"]) == ("AbortError", 1, "AbortError")
+    assert told["full"] in ("memory", "device"), "some implementations refuse the size before they try"
+    assert (told["lost"], told["later"], told["read"], told["none"]) == ("lost", "lost", "lost", "adapter")
+    tried("sessions")
 
 
 def test_field_arithmetic_is_equal_to_the_bit_elsewhere(device, elsewhere, tried):
@@ -382,12 +447,12 @@ def test_a_run_that_takes_too_long_is_given_up(dawn):
 
 
 def test_a_page_that_never_answers_is_given_up(browser):
-    browser._page.evaluate("var kept = runProgram; runProgram = () => new Promise(() => {}); null")
+    browser._page.evaluate("globalThis.kept = runner.runProgram; runner.runProgram = () => new Promise(() => {}); null")
     try:
         with pytest.raises(DeviceTimeout):
             browser.run(one_pass(SOUND), {}, ["result"], time_limit_s=0.2)
     finally:
-        browser._page.evaluate("runProgram = kept; null")
+        browser._page.evaluate("runner.runProgram = kept; null")
 
 
 def test_one_browser_per_thread_says_so(browser):

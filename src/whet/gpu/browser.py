@@ -28,7 +28,10 @@ BROWSERS = ("chromium", "chromium-browser", "google-chrome", "chrome")
 FLAGS = ("--no-sandbox", "--enable-unsafe-webgpu")
 PAGE = "http://localhost/whet"
 UPLOADS = f"{PAGE}/upload/"
+RUNNER = f"{PAGE}/runner.js"
 START_LIMIT_S = 60
+RUNNER_FILE = Path(__file__).with_name("runner.js")
+_LOAD = "async (url) => { globalThis.runner = { ...(await import(url)) }; }"
 
 
 class Browser:
@@ -59,7 +62,7 @@ class Browser:
             self._page = self._browser.new_page()
             self._page.route("**/*", self._serve)
             self._page.goto(PAGE)
-            self._page.add_script_tag(content=Path(__file__).with_name("runner.js").read_text())
+            self._page.evaluate(_LOAD, RUNNER)
         except Error as error:
             self._driver.stop()
             raise Unsupported(
@@ -98,9 +101,9 @@ class Browser:
         self._uploads = []
         request = encode(program, inputs, outputs, timed=timed, pace=pace, carry=self._carry)
         script = """([request, limit]) => Promise.race([
-            runProgram(request),
+            runner.runProgram(request),
             new Promise(done => setTimeout(() => done({ fault: { kind: "timeout" } }), limit)),
-        ]).then(answer => { if (answer.fault?.kind === "timeout") resetSession(); return answer; })"""
+        ]).then(answer => { if (answer.fault?.kind === "timeout") runner.resetSession(); return answer; })"""
         try:
             answer = self._page.evaluate(script, [request, 1000 * time_limit_s])
         except self._failures as error:
@@ -115,8 +118,11 @@ class Browser:
         return {"url": f"{UPLOADS}{len(self._uploads) - 1}"}
 
     def _serve(self, route: Any) -> None:
-        """The empty page, and what a run uploads; nothing leaves this machine."""
+        """The empty page, the runner, and what a run uploads; nothing leaves this machine."""
         url = str(route.request.url)
+        if url == RUNNER:
+            route.fulfill(body=RUNNER_FILE.read_text(), content_type="text/javascript")
+            return
         if not url.startswith(UPLOADS):
             route.fulfill(body="<!doctype html>", content_type="text/html")
             return
