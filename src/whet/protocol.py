@@ -8,14 +8,16 @@ each repeat and asks the oracle in another process. A variant only reads `inputs
 from __future__ import annotations
 
 import re
+import sys
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from decimal import Decimal
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import msgspec
+import numpy as np
 import numpy.typing as npt
 
 from whet.errors import BadInput, Unsupported
@@ -33,8 +35,7 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     profile: str = "random"
 
     def __str__(self) -> str:
-        sizes = " ".join(f"{axis}={size}" for axis, size in self.sizes.items())
-        return f"{sizes} profile={self.profile}"
+        return " ".join([*(f"{axis}={size}" for axis, size in self.sizes.items()), f"profile={self.profile}"])
 
 
 @dataclass(frozen=True)
@@ -126,14 +127,52 @@ class Output:
 
 @dataclass(frozen=True)
 class Tolerance:
-    """Allowed distance |got - want| <= absolute + relative * |want|. Both zero means equal to the bit."""
+    """Allowed distance |got - want| <= absolute + relative * |want| + of_largest * max |want|. All zero: equal bits.
+
+    `by_dtype` leaves it to the type of each output: some of `relative` and as much `of_largest`, more for narrower
+    floats, nothing for integers. The largest is taken over one output, so that cancellation is forgiven by the scale of
+    the answer and not by a number that somebody once thought small.
+    """
 
     relative: float = 0.0
     absolute: float = 0.0
+    of_largest: float = 0.0
+    by_dtype: bool = False
 
     @property
     def exact(self) -> bool:
-        return self.relative == 0.0 and self.absolute == 0.0
+        return not (self.by_dtype or self.relative or self.absolute or self.of_largest)
+
+    def of(self, dtype: npt.DTypeLike) -> Tolerance:
+        """What it means for one output."""
+        if not self.by_dtype:
+            return self
+        share = _share_of(np.dtype(dtype))
+        return Tolerance(relative=share, of_largest=share)
+
+    def in_words(self) -> str:
+        if self.by_dtype:
+            return "by type: 1e-10 for float64, 1e-5 for float32, 1e-2 for float16, of the value and of the largest"
+        parts = (
+            (self.absolute, ""),
+            (self.relative, " of the expected value"),
+            (self.of_largest, " of the largest expected value"),
+        )
+        return " plus ".join(f"{value:g}{of}" for value, of in parts if value) or "equal to the bit"
+
+
+# Far above the round-off of an honest order of sums, far below that of the next narrower type.
+_SHARES = {2: 1e-2, 4: 1e-5, 8: 1e-10, 16: 1e-13}
+_NARROW = {"bfloat16": 3e-2, "float8": 0.2}
+
+
+def _share_of(dtype: np.dtype[Any]) -> float:
+    if dtype.kind in "fc":
+        return _SHARES.get(dtype.itemsize // (2 if dtype.kind == "c" else 1), 1e-13)
+    return next((share for name, share in _NARROW.items() if dtype.name.startswith(name)), 0.0)
+
+
+BY_DTYPE = Tolerance(by_dtype=True)
 
 
 Clock = Literal["wall", "device"]
@@ -241,9 +280,9 @@ class Inspection:
 class Engine(ABC):
     """Base of every engine, ours and yours."""
 
-    name: ClassVar[str]
-    tolerance: ClassVar[Tolerance] = Tolerance()
-    devices: ClassVar[tuple[str, ...]] = ("cpu",)
+    name: str
+    tolerance: Tolerance = BY_DTYPE
+    devices: tuple[str, ...] = ("cpu",)
 
     @abstractmethod
     def cases(self) -> Sequence[Case]:
@@ -320,6 +359,22 @@ class Engine(ABC):
 
     def close(self, state: Any) -> None:
         """Releases what `setup` made."""
+
+    @property
+    def source(self) -> Path:
+        """The file that is named when something in the engine raises."""
+        return Path(getattr(sys.modules.get(type(self).__module__), "__file__", None) or self.name)
+
+    def sources(self) -> Sequence[str | Path]:
+        """Files besides its own that decide what runs, such as a C source; hashed into every run.
+
+        Shared libraries that a variant has loaded are found without being named here.
+        """
+        return ()
+
+    def cautions(self) -> Sequence[str]:
+        """What a reader of any run of this engine should know, such as an oracle that is one of the variants."""
+        return ()
 
 
 def parse_size(text: str, *, what: str = "size") -> int:

@@ -16,6 +16,7 @@ RANK = {
     "_native": 0,
     "graph": 1,
     "gpu": 1,
+    "functions": 2,
     "msm": 2,
     "decode": 2,
     "regions": 3,
@@ -23,9 +24,10 @@ RANK = {
     "lab": 4,
     "cli": 5,
     "__main__": 5,
+    "api": 6,
 }
 # Engines and substrates stand beside each other; the one knows nothing of the other.
-PEERS = [{"msm", "decode"}, {"graph", "gpu"}]
+PEERS = [{"msm", "decode", "functions"}, {"graph", "gpu"}]
 
 
 def imports_of(path: Path) -> set[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from whet.evidence.growth import fitted_exponent
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from whet.evidence.record import Run
 
 
-def show_growth(runs: Sequence[Run]) -> None:
+def show_growth(runs: Sequence[Run], stream: TextIO | None = None) -> None:
     from rich.table import Table
 
     from whet import units
@@ -21,7 +21,7 @@ def show_growth(runs: Sequence[Run]) -> None:
     from whet.evidence.growth import growths
     from whet.evidence.remarks import tails_of, weaker_isolation
 
-    out = console()
+    out = console(stream)
     first = runs[0]
     out.print(f"{first.engine}  profile={first.case.profile}  device={first.where}  seed={first.seed}")
     table = Table(box=None, pad_edge=False, header_style="dim")
@@ -69,4 +69,4 @@ def show_growth(runs: Sequence[Run]) -> None:
     for missing in dict.fromkeys(line for run in runs for line in weaker_isolation(run)):
         out.print(f"isolation weaker than usual: {missing}", style="yellow")
     for run in runs:
-        show_failures(run.gates)
+        show_failures(run.gates, stream)

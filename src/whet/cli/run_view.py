@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 from whet.errors import ExitCode
 
@@ -16,7 +16,7 @@ COLOURS = {"FASTER": "green", "SLOWER": "red", "SAME": "cyan", "UNDECIDED": "yel
 LEFT = ("variant", "gate", "interval", "verdict")
 
 
-def show_run(run: Run, *, tails: bool = False) -> None:
+def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> None:
     """`tails` adds mean and percentiles; they show by themselves where they say the opposite of a verdict."""
     from rich.text import Text
 
@@ -24,7 +24,7 @@ def show_run(run: Run, *, tails: bool = False) -> None:
     from whet.evidence import remarks
     from whet.evidence.headline import headline
 
-    out = console()
+    out = console(stream)
     out.print(f"{run.engine}  {run.case}  device={run.where}  clock={remarks.clock_of(run)}  seed={run.seed}")
     out.print(_times(run))
     if tails or any(map(remarks.opposite, run.verdicts)):
@@ -35,7 +35,7 @@ def show_run(run: Run, *, tails: bool = False) -> None:
         out.print(words + Text(f"{verdict.candidate}{against}: {'; '.join(verdict.reasons)}"))
     for label, line in beside(run):
         out.print(Text(f"{label:<10}", style="yellow" if label == "isolation" else "dim") + Text(line))
-    show_failures(run.gates)
+    show_failures(run.gates, stream)
     for warnings in remarks.warnings_by_kind(run):
         seen = "; ".join(warning.seen for warning in warnings)
         out.print(Text("warning ", style="yellow") + Text(f"{warnings[0].kind}: {seen}"))
@@ -78,10 +78,10 @@ def checked_in_words(gates: Sequence[Gate]) -> str:
     return f"by the oracle: {said}" + ("" if whole else "; in the other rounds the variants had to agree")
 
 
-def show_failures(gates: Sequence[Gate]) -> None:
+def show_failures(gates: Sequence[Gate], stream: TextIO | None = None) -> None:
     from whet.cli.console import console
 
-    out = console()
+    out = console(stream)
     for gate in gates:
         if gate.failure is None:
             continue

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -66,9 +66,9 @@ class DecodeEngine(Engine):
     The profile is `<weights>-<kv>`, such as `int8-bf16`. The size `hidden` names the shape: 64, 4096 or 5120.
     """
 
-    name: ClassVar[str] = "decode"
-    tolerance: ClassVar[Tolerance] = Tolerance(relative=1e-5, absolute=2e-5)
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "webgpu")
+    name = "decode"
+    tolerance = Tolerance(relative=1e-5, absolute=2e-5)
+    devices = ("cpu", "webgpu")
 
     def cases(self) -> Sequence[Case]:
         lengths = (0, 1, 15, 16, 17, 63, 64, 65)

@@ -45,7 +45,8 @@ def conform(answer: Mapping[str, Any], shapes: Mapping[str, Output]) -> dict[str
             raise BadInput(
                 f"the oracle's {name!r} is {value.dtype}, but the output is {dtype}", cure="give both the same type"
             )
-        conformed[name] = np.ascontiguousarray(value.astype(dtype, copy=False))
+        # Not ascontiguousarray, which gives a number one dimension.
+        conformed[name] = np.asarray(value, dtype, order="C")
     return conformed
 
 
@@ -53,8 +54,9 @@ def disagreement(
     name: str, got: Array, want: Array, tolerance: Tolerance, *, slack: float = 1.0
 ) -> Disagreement | None:
     """None if every element agrees. `slack` widens the tolerance where two inexact answers are compared."""
-    inexact = not tolerance.exact and got.dtype.kind not in "iub"
-    wrong = _outside(got, want, tolerance, slack) if inexact else _bits_differ(got, want)
+    own = tolerance.of(got.dtype)
+    inexact = not own.exact and got.dtype.kind not in "iub"
+    wrong = _outside(got, want, own, slack) if inexact else _bits_differ(got, want)
     found = np.flatnonzero(wrong)
     if not len(found):
         return None
@@ -64,22 +66,64 @@ def disagreement(
     not_finite = np.flatnonzero(wrong & ~finite(got).reshape(-1) & finite(want).reshape(-1))
     reason = "not finite" if len(not_finite) else "wrong output"
     detail = (
-        f"{name}{list(index)} is {mine}, the oracle says {theirs}; {len(found):,} of {got.size:,} elements differ"
+        f"{_place(name, index)} is {mine}, the oracle says {theirs}; {len(found):,} of {got.size:,} elements differ"
         + (f", {len(not_finite):,} are not finite" if len(not_finite) else "")
+        + _how_far(name, got, want, tolerance)
     )
     place = {"output": name, "index": list(index)}
     return Disagreement(reason, detail, {**place, "value": theirs}, {**place, "value": mine})
 
 
+def _place(name: str, index: tuple[int, ...]) -> str:
+    return f"{name}{list(index)}" if index else name
+
+
+def _how_far(name: str, got: Array, want: Array, tolerance: Tolerance) -> str:
+    """The largest distance of all, beside what is allowed there and why."""
+    kind = got.dtype.kind
+    if kind in "iub":
+        return "; integers have to be equal"
+    if kind == "c":
+        return f"; allowed is {_said(tolerance, got.dtype)}, for real and imaginary parts alike"
+    ours, theirs = _wide(got), _wide(want)
+    with np.errstate(all="ignore"):
+        distance = np.where(np.isfinite(ours) & np.isfinite(theirs), np.abs(ours - theirs), -1.0)
+    at = int(distance.argmax())
+    if distance[at] < 0:
+        return f"; allowed is {_said(tolerance, got.dtype)}"
+    index = tuple(int(i) for i in np.unravel_index(at, got.shape)) if got.shape else ()
+    allowed = _limit(theirs, tolerance.of(got.dtype))[at]
+    there = "equal bits are asked for" if tolerance.of(got.dtype).exact else f"{allowed:.2g} is allowed there"
+    return (
+        f"; the largest distance is {distance[at]:.2g} at {_place(name, index)}, {there}: {_said(tolerance, got.dtype)}"
+    )
+
+
+def _said(tolerance: Tolerance, dtype: np.dtype[Any]) -> str:
+    if tolerance.exact:
+        return "the tolerance is exact; set one, such as Tolerance(relative=1e-12)"
+    return tolerance.of(dtype).in_words() + (f", the default for {dtype}" if tolerance.by_dtype else "")
+
+
+def _limit(theirs: Array, tolerance: Tolerance) -> Array:
+    """What is allowed at each element, from the oracle's wide values."""
+    limit: Array = tolerance.absolute + tolerance.relative * np.abs(theirs)
+    if tolerance.of_largest:
+        sound = theirs[np.isfinite(theirs)]
+        limit = limit + tolerance.of_largest * (np.abs(sound).max() if sound.size else 0.0)
+    return limit
+
+
 def largest_error(got: Array, want: Array, tolerance: Tolerance) -> float:
     """The largest distance from the oracle as a share of what is tolerated; 0 where only equal bits pass."""
+    tolerance = tolerance.of(got.dtype)
     if tolerance.exact or got.dtype.kind in "iub" or not got.size:
         return 0.0
     if got.dtype.kind == "c":
         return largest_error(_parts(got), _parts(want), tolerance)
     ours, theirs = _wide(got), _wide(want)
     with np.errstate(all="ignore"):
-        share = np.abs(ours - theirs) / (tolerance.absolute + tolerance.relative * np.abs(theirs))
+        share = np.abs(ours - theirs) / _limit(theirs, tolerance)
     told = share[np.isfinite(share)]
     return float(told.max()) if told.size else 0.0
 
@@ -100,8 +144,7 @@ def _outside(got: Array, want: Array, tolerance: Tolerance, slack: float) -> Arr
         return either
     ours, theirs = _wide(got), _wide(want)
     with np.errstate(all="ignore"):
-        limit = slack * (tolerance.absolute + tolerance.relative * np.abs(theirs))
-        near = np.abs(ours - theirs) <= limit
+        near = np.abs(ours - theirs) <= slack * _limit(theirs, tolerance)
     near &= finite(got).reshape(-1) & finite(want).reshape(-1)
     # Where the oracle itself is not finite, the very kind of it must come back.
     near |= (np.isnan(theirs) & np.isnan(ours)) | (np.isinf(theirs) & (ours == theirs))

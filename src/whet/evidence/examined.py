@@ -9,6 +9,7 @@ import tempfile
 from pathlib import Path
 
 from whet.evidence.registry import Loaded
+from whet.functions import FunctionEngine
 
 FILE_NAME = "examined.json"
 
@@ -27,7 +28,7 @@ def remember(folder: Path, loaded: Loaded, *, good: bool) -> None:
 
 def was_examined(folder: Path, loaded: Loaded) -> bool:
     """Whether this very source was found good. The engines of whet itself are examined by its tests."""
-    if type(loaded.engine).__module__.startswith("whet."):
+    if type(loaded.engine).__module__.startswith("whet.") and not isinstance(loaded.engine, FunctionEngine):
         return True
     return _read(folder).get(_key(loaded), False)
 

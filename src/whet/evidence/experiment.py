@@ -287,6 +287,7 @@ class Experiment:
         once = {name: float(values.min()) for name, values in times.items()}
         everything: list[Sample] = [s for name in times for s in result.samples[name]]
         return [
+            *(warnings.Kind.WEAK_TASK(said) for said in self.plan.engine.cautions()),
             *warnings.noisy(times),
             *warnings.too_short(once, chosen.calls, tick_ns),
             *warnings.first_repeats_slow(early, times),

@@ -117,7 +117,7 @@ class Referee:
         made = ask(self.engine, method, self._case, seed)
         if not isinstance(made, Mapping):
             raise BadInput(f"{method}() of engine {self.engine.name} gave no dict", cure="return {name: array}")
-        arrays = {str(name): np.ascontiguousarray(value).view() for name, value in made.items()}
+        arrays = {str(name): np.asarray(value, order="C").view() for name, value in made.items()}
         for name, array in arrays.items():
             buffers.spell_dtype(array.dtype, name)
             array.flags.writeable = False

@@ -16,13 +16,17 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import whet.errors
 from whet.errors import BadInput, Unsupported, WhetError
+from whet.functions import bundle
+from whet.functions import declared as declarations
 from whet.protocol import Case, Engine, VariantSpec
 
 if TYPE_CHECKING:
     from importlib.metadata import EntryPoint
 
 GROUP = "whet.engines"
+OWN_FOLDER = Path(whet.errors.__file__).parent
 
 
 @dataclass(frozen=True)
@@ -48,6 +52,9 @@ def _points() -> dict[str, EntryPoint]:
 
 def load(ref: str) -> Loaded:
     """Loads and checks one engine."""
+    if bundle.is_bundle(ref):
+        functions, digest = bundle.load(str(Path(ref).resolve()))
+        return Loaded(functions, str(Path(ref).resolve()), digest)
     path_text, class_name = _split(ref)
     if not path_text.endswith(".py"):
         points = _points()
@@ -64,7 +71,12 @@ def load(ref: str) -> Loaded:
         raise BadInput(
             f"cannot read engine file {path_text!r}: {getattr(error, 'strerror', None) or error}", cure="check the path"
         ) from None
-    engine = _instance(_engine_class(import_file(path, source), path, class_name), str(path))
+    module = import_file(path, source)
+    try:
+        declared = None if class_name else declarations.engine_of(module.__name__, path.stem)
+    except BadInput as error:
+        raise BadInput(f"{path}: {error.cause}", cure=error.cure) from None
+    engine = declared or _instance(_engine_class(module, path, class_name), str(path))
     return Loaded(engine, f"{path}:{class_name}" if class_name else str(path), hashlib.sha256(source).hexdigest())
 
 
@@ -104,6 +116,7 @@ def import_file(path: Path, source: bytes | None = None) -> ModuleType:
         raise BadInput(f"{path}:{line}: {type(error).__name__}: {error}", cure="mend the file") from None
     module = module_from_spec(spec)
     sys.modules[name] = module
+    declarations.forget(name)
     folder = str(path.parent)
     if folder not in sys.path:
         sys.path.append(folder)
@@ -119,9 +132,10 @@ def import_file(path: Path, source: bytes | None = None) -> ModuleType:
 
 
 def where(error: BaseException, path: Path | str) -> str:
-    """`file:line` of the innermost frame that belongs to `path`, else of the innermost frame of all."""
+    """`file:line` of the innermost frame that belongs to `path`, else of the innermost one that is not whet's own."""
     frames = traceback.extract_tb(error.__traceback__)
-    mine = [frame for frame in frames if frame.filename == str(path)] or list(frames)
+    foreign = [frame for frame in frames if not Path(frame.filename).is_relative_to(OWN_FOLDER)]
+    mine = [frame for frame in frames if frame.filename == str(path)] or foreign
     return f"{mine[-1].filename}:{mine[-1].lineno}" if mine else str(path)
 
 
@@ -142,14 +156,18 @@ def _engine_class(module: ModuleType, path: Path, wanted: str) -> type[Engine]:
     if own:
         missing = ", ".join(sorted(own[0].__abstractmethods__))
         raise BadInput(f"{path}: engine {own[0].__name__} lacks {missing}", cure="define what is missing")
-    what = f"no engine {wanted!r}" if wanted else "no subclass of whet.protocol.Engine"
-    raise BadInput(f"{path} holds {what}", cure="see examples/ for an engine in 30 lines")
+    what = f"no engine {wanted!r}" if wanted else "neither functions under @whet.variant nor a subclass of Engine"
+    raise BadInput(f"{path} holds {what}", cure="see examples/declared.py, or examples/horner_numpy.py for a class")
 
 
 def _instance(cls: type[Engine], origin: str) -> Engine:
     try:
         engine = cls()
-        name, cases, variants = engine.name, list(engine.cases()), list(engine.variants())
+        if not isinstance(getattr(engine, "name", None), str) or not engine.name:
+            line = inspect.getsourcelines(cls)[1] if inspect.getsourcefile(cls) else 1
+            cure = f'write name = "{cls.__name__.lower()}" in it'
+            raise BadInput(f"{origin}:{line}: engine {cls.__name__} has no name", cure=cure)
+        cases, variants = list(engine.cases()), list(engine.variants())
         profiles, tolerance = list(engine.profiles()), engine.tolerance
         sound = bool(tolerance.relative >= 0 and tolerance.absolute >= 0)
     except WhetError:
@@ -160,8 +178,6 @@ def _instance(cls: type[Engine], origin: str) -> Engine:
             cure="name, cases(), profiles(), variants() and tolerance must work without a device",
         ) from error
     complaint = _complaint(cases, variants, profiles)
-    if not isinstance(name, str) or not name:
-        complaint = "name is not a word"
     if complaint or not sound:
         raise BadInput(
             f"{origin}: engine {cls.__name__}: {complaint or 'its tolerance is negative'}", cure="mend the file"

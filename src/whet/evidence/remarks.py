@@ -95,12 +95,7 @@ def error_share(run: Run, arm: str) -> str:
 
 
 def tolerance_in_words(run: Run) -> str:
-    if run.tolerance is None:
-        return ""
-    if run.tolerance.exact:
-        return "equal to the bit"
-    parts = [(run.tolerance.absolute, ""), (run.tolerance.relative, " of the expected value")]
-    return " plus ".join(f"{value:g}{of}" for value, of in parts if value)
+    return "" if run.tolerance is None else run.tolerance.in_words()
 
 
 def cores_in_words(cores: Sequence[int]) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
@@ -30,7 +29,7 @@ class TaskVariant:
 
     def __init__(self, engine: Engine, variant: Variant, device: str) -> None:
         self._engine, self._variant, self._device = engine, variant, device
-        self.source = Path(sys.modules[type(engine).__module__].__file__ or engine.name)
+        self.source = engine.source
         call = engine.run
 
         def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:

@@ -8,7 +8,6 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -88,8 +87,7 @@ def ask(engine: Engine, method: str, *arguments: Any) -> Any:
     except WhetError:
         raise
     except Exception as error:
-        source = Path(sys.modules[type(engine).__module__].__file__ or engine.name)
         raise BadInput(
-            f"{where(error, source)}: {method}() of engine {engine.name} raised {type(error).__name__}: {error}",
+            f"{where(error, engine.source)}: {method}() of engine {engine.name} raised {type(error).__name__}: {error}",
             cure="mend the engine, or choose a case it can make",
         ) from error

@@ -153,7 +153,7 @@ class Notebook:
             return "inputs degenerate: it equals the expected answer to the bit", (
                 "draw inputs for which the answer has to be computed"
             )
-        return f"tolerance too loose: {_spelled(self._tolerance)} covers the difference", (
+        return f"tolerance too loose: {self._tolerance.in_words()} covers the difference", (
             "tighten the tolerance, or let the inputs make answers that differ by more"
         )
 
@@ -180,7 +180,7 @@ class Notebook:
 
     def _too_loose(self, answer: str, share: float, cases: list[Case]) -> None:
         form = answer.rpartition(" ")[2]
-        used = f"it takes {share:.0%} of the tolerance ({_spelled(self._tolerance)})"
+        used = f"it takes {share:.0%} of the tolerance ({self._tolerance.in_words()})"
         if form in ROUND_OFF and (form not in HALF or self._tolerance.relative >= ROUND_OFF[form]):
             self._note(self._notes, answer, f"allowed: {used}", "", *cases)
             return
@@ -204,9 +204,3 @@ def _findings(collected: Kept) -> list[Finding]:
         Finding(answer=answer, cases=sorted(cases, key=volume), told=told, strengthen=cure)
         for (answer, told, cure), cases in collected.items()
     ]
-
-
-def _spelled(tolerance: Tolerance) -> str:
-    if tolerance.exact:
-        return "equal to the bit"
-    return f"relative {tolerance.relative:g}, absolute {tolerance.absolute:g}"

@@ -62,6 +62,11 @@ class Kind(Enum):
         "something ended a process of whet in the middle of the run: the system short of memory, or another program",
         "the rounds in question were repeated with new processes; free some memory if it happens again",
     )
+    WEAK_TASK = (
+        "weak task",
+        "what such a task proves is less than it seems",
+        "compute the answer in another way, and draw fresh inputs from the seed",
+    )
     QUANTISED_CLOCK = (
         "quantised clock",
         "the clock ticks too coarsely for this kernel, even over a whole batch",

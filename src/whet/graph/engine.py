@@ -7,7 +7,6 @@ twice, or run before one of its predecessors changes the number of everything be
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -18,7 +17,7 @@ from whet.graph.bodies import kernel
 from whet.graph.built import Graph
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.workloads import Workload
-from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Variant, VariantSpec
+from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Tolerance, Variant, VariantSpec
 
 MOST_TASKS = 1 << 20
 WORD = 2**64 - 1
@@ -58,7 +57,8 @@ class Prepared:
 class GraphEngine(Engine):
     """Policies of the runtime, and the replay of a built graph, on graphs of about `tasks` tasks."""
 
-    name: ClassVar[str] = "graph"
+    name = "graph"
+    tolerance = Tolerance()
 
     def cases(self) -> Sequence[Case]:
         small = [Case(sizes={"tasks": n}, profile="random") for n in (1, 2, 17, 1000)]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar
+from typing import Any
 
 import numpy as np
 
@@ -22,7 +22,7 @@ from whet.graph.choice import TRIES
 from whet.graph.engine import EDGES, mixed_in_order
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.workloads import Workload
-from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Timing, Variant, VariantSpec
+from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Timing, Tolerance, Variant, VariantSpec
 
 WALL, PROCESSOR = "wall", "processor"
 WORKERS = Knob("workers", 1, minimum=0, maximum=64, help="threads; 0 leaves it to the graph")
@@ -102,7 +102,8 @@ class Contender:
 class OverheadEngine(Engine):
     """What a task costs around its body, from nothing to done: submission, resolution, dispatch, completion."""
 
-    name: ClassVar[str] = "graph-overhead"
+    name = "graph-overhead"
+    tolerance = Tolerance()
 
     def cases(self) -> Sequence[Case]:
         return [case_of(name) for name in workloads.names()]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import ClassVar
 
 import numpy as np
 
@@ -42,8 +41,8 @@ MAX_N = 2**22
 class MsmEngine(Engine):
     """S = sum s_i P_i. Points stay for a whole trial, scalars are new in every repeat."""
 
-    name: ClassVar[str] = "msm"
-    devices: ClassVar[tuple[str, ...]] = ("cpu", "webgpu")
+    name = "msm"
+    devices = ("cpu", "webgpu")
 
     def cases(self) -> Sequence[Case]:
         sizes = (0, 1, 2, 3, 7, 31, 32, 33, 255, 256, 257, 1024)

@@ -27,10 +27,12 @@ def render_report(
     decisions: Mapping[str, Sequence[Decision]] | None = None,
     *,
     timelines: Mapping[str, str] | None = None,
+    brief: bool = False,
 ) -> str:
     """One HTML document about `runs`. `decisions` holds, by run id, what people decided.
 
     `timelines` are region timelines by title, as `whet.regions.timeline_fragment` makes them: trusted HTML.
+    `brief` leaves it at the verdict, the times and the gate, for a page inside another.
     """
     if not runs:
         raise BadInput("a report needs at least one run", cure="whet runs lists what is stored")
@@ -43,6 +45,7 @@ def render_report(
         timelines={title: Markup(html) for title, html in (timelines or {}).items()},
         marks=MARKS,
         version=__version__,
+        brief=brief,
     )
 
 
