@@ -8,6 +8,9 @@ namespace nb = nanobind;
 void bind_graph_array(nb::module_& m);
 void bind_graph_replay(nb::module_& m);
 void bind_graph_runtime(nb::module_& m);
+void bind_graph_submit(nb::module_& m);
+void bind_graph_task(nb::module_& m);
+void bind_graph_tensor(nb::module_& m);
 
 void bind_graph(nb::module_& m) {
     // An exception that the interpreter keeps to its end (sys.last_value) keeps runtimes alive through its traceback;
@@ -16,6 +19,9 @@ void bind_graph(nb::module_& m) {
     bind_graph_array(m);
     bind_graph_replay(m);
     bind_graph_runtime(m);
+    bind_graph_tensor(m);
+    bind_graph_task(m);
+    bind_graph_submit(m);
     nb::list table;
     for (const whet::graph::Kernel& kernel : whet::graph::kernels()) {
         table.append(

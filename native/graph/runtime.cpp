@@ -209,6 +209,19 @@ Status Runtime::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
     return Turn(*this, watch).submit(task, id, more);
 }
 
+bool Runtime::submit_at_once(TaskSpec& task, TaskId& id, Status& status) {
+    status = {impl_->check_caller(), 0, 0, {}};
+    if (!status.ok()) return true;
+    const Impl::Hold hold(*impl_);
+    impl_->submit_trace_.begin();
+    const Code code = impl_->submit(task, id, {}, kNoTask, false);
+    if (code == Code::timed_out) return false;
+    impl_->flush();
+    impl_->submit_trace_.mark(Phase::submit);
+    if (code != Code::ok) status = impl_->refusal();
+    return true;
+}
+
 Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more, Watch watch) {
     return Turn(*this, watch).submit_many(tasks, first, submitted, more);
 }
@@ -254,11 +267,12 @@ std::size_t Runtime::scope_depth() const {
     return impl_->scope_depth();
 }
 
-Status Runtime::wait_all(std::uint64_t timeout_ns, Watch watch) {
+Status Runtime::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
     const Impl::Hold hold(*impl_);
-    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->wait_all(timeout_ns, watch);
+    if (impl_->shut_down_) return {Code::shut_down, 0, 0, {}};
+    return impl_->wait_all(timeout_ns, watch, collected);
 }
 
 Status Runtime::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {

@@ -88,6 +88,9 @@ struct Config {
     bool record_edges = false;
     // Called instead of a body, once, for a task that is cancelled; for releasing what `user` stands for.
     void (*on_cancelled)(void* user, Kind kind) = nullptr;
+    // Called after one or several bodies of Kind::callable in a row, by the thread that ran them, before it does
+    // anything that may take time; for giving back what they share.
+    void (*on_rest)() = nullptr;
     // Dropped when the last thread that may run a body is gone; for what bodies use.
     std::shared_ptr<void> keep{};
 };
@@ -141,6 +144,8 @@ class Runtime {
     // Submits one task. Blocks while rings are full, running tasks meanwhile. With `more` the caller promises to go on
     // submitting or to call flush() at once: workers are told in groups, which is cheaper.
     Status submit(TaskSpec& task, TaskId& id, bool more = false, Watch watch = {});
+    // The same if it need not wait: false otherwise, and nothing has happened. Runs no tasks.
+    bool submit_at_once(TaskSpec& task, TaskId& id, Status& status);
     Status flush();
     // Submits in order; `first` is the id of the first, ids are consecutive. On an error `submitted` tells how many
     // went in. `dependencies` may name tasks of the same call by the ids they will get: next_id() + index. If another
@@ -183,8 +188,9 @@ class Runtime {
     std::size_t scope_depth() const;  // of this thread
 
     // Both run tasks meanwhile. timeout_ns 0: no limit. wait_all returns the first error since the last wait_all and
-    // clears it; wait returns what became of that task, now and later: task_failed, cancelled or ok.
-    Status wait_all(std::uint64_t timeout_ns = 0, Watch watch = {});
+    // clears it; wait returns what became of that task, now and later: task_failed, cancelled or ok. `collected`
+    // becomes the number of tasks whose errors this call has cleared, those before it.
+    Status wait_all(std::uint64_t timeout_ns = 0, Watch watch = {}, TaskId* collected = nullptr);
     Status wait(TaskId task, std::uint64_t timeout_ns = 0, Watch watch = {});
     // The same until every task is done, and leaves errors where they are.
     Status settle(std::uint64_t timeout_ns = 0, Watch watch = {});

@@ -55,7 +55,8 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // submit.cpp. A code other than ok leaves its details in refusal_. All of them are called with the lock held, and
     // give it up while they wait.
-    Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask);
+    // Code::timed_out if it would have to wait and may not.
+    Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask, bool may_wait = true);
     // With more tasks to follow at once: publishes now and then.
     void flush_some() {
         if (head_ - published_ >= kPublishEvery) flush();
@@ -71,7 +72,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // wait.cpp
     Status settle(std::uint64_t timeout_ns, Watch watch);
-    Status wait_all(std::uint64_t timeout_ns, Watch watch);
+    Status wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected);
     Status wait(TaskId task, std::uint64_t timeout_ns, Watch watch);
     Status wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
     Status wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
@@ -169,6 +170,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         explicit Worker(const Config& config) : trace(config.trace, config.trace_capacity) {}
         std::atomic<std::uint32_t> running{0};  // slot of the body being run, plus one
         std::atomic<std::uint64_t> completed{0};
+        bool lent = false;                  // the worker's: on_rest is due
         ThreadTrace trace;                  // the worker's
         std::uint64_t seen_task = kNoTask;  // the watchdog's: what it saw running, and since when
         std::uint64_t seen_ns = 0;
@@ -210,6 +212,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
     void note_cancelled(std::uint32_t slot);
+    void rest(Worker& worker);
     void interrupt();
     Status status_of(TaskId task, const Failure& failure) const;
     std::string name_text(std::uint32_t name) const;
@@ -229,7 +232,8 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Code refuse_tensor(const TensorArg& tensor);
     Code make_rooms(std::uint64_t bytes, std::uint32_t regions, Watch watch);
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
-    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch, TaskId expected);
+    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch, TaskId expected,
+               bool may_wait);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
     class Finder;
     void enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words);

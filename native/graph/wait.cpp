@@ -45,11 +45,12 @@ Status Runtime::Impl::settle(std::uint64_t timeout_ns, Watch watch) {
     });
 }
 
-Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch) {
+Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected) {
     Status status = settle(timeout_ns, watch);
     reclaim();
     if (!status.ok()) return status;
     await_references(watch);
+    if (collected != nullptr && watermark_ == head_) *collected = head_;
     return collect_error();
 }
 

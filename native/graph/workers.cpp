@@ -83,6 +83,11 @@ void Runtime::Impl::interrupt() {
     attention_.store(true, std::memory_order_release);
 }
 
+void Runtime::Impl::rest(Worker& worker) {
+    worker.lent = false;
+    config_.on_rest();
+}
+
 inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     void** const arguments = own.arguments.get();
@@ -96,6 +101,7 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     } catch (abi::__forced_unwind&) {
         // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
         fail(slot, 0, "the body ended its thread");
+        workers_[worker]->lent = false;
         workers_[worker]->running.store(0, std::memory_order_relaxed);
         core_.abandon(worker, slot);
         workers_[worker]->completed.fetch_add(1, std::memory_order_relaxed);
@@ -133,6 +139,11 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
         if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
+        if (static_cast<Kind>(own.kind.get()) == Kind::callable) {
+            self.lent = config_.on_rest != nullptr;
+        } else if (self.lent) [[unlikely]] {
+            rest(self);
+        }
         self.running.store(slot + 1, std::memory_order_relaxed);
         result = run_body(worker, slot);
         self.running.store(0, std::memory_order_relaxed);
@@ -159,6 +170,8 @@ bool Runtime::Impl::step(unsigned worker, unsigned most) {
     const bool worked = core_.step(
         worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); },
         [this] { return attention_.load(std::memory_order_relaxed); });
+    if (workers_[worker]->lent) [[unlikely]]
+        rest(*workers_[worker]);
     if (worked && listeners_.load(std::memory_order_relaxed) != 0) [[unlikely]]
         tell_listeners();
     return worked;

@@ -356,7 +356,7 @@ void Runtime::Impl::spill_producers(std::uint32_t slot, std::uint32_t count) {
 
 // Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes.
 inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch,
-                                 TaskId expected) {
+                                 TaskId expected, bool may_wait) {
     if (closing_) [[unlikely]]
         return refuse({Code::shut_down, 0, 0, {}});
     bool wrong = false;
@@ -375,6 +375,12 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
     if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, head_, 0, {}});
     if (scope_ != nullptr && scope_->mode == ScopeMode::manual) regions = 0;
     while (!has_rooms(bytes, regions)) {
+        if (!may_wait) {
+            reclaim();
+            wrong = true;
+            if (has_rooms(bytes, regions)) break;
+            return Code::timed_out;
+        }
         const Code code = make_rooms(bytes, regions, watch);
         if (code != Code::ok) return code;
         wrong = true;  // what was there may have been retired meanwhile, and others may have submitted: look again
@@ -392,10 +398,10 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
     return Code::ok;
 }
 
-Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected) {
+Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected, bool may_wait) {
     std::uint64_t bytes = 0;
     std::uint32_t regions = 0;
-    if (const Code code = admit(task, bytes, regions, watch, expected); code != Code::ok) return code;
+    if (const Code code = admit(task, bytes, regions, watch, expected, may_wait); code != Code::ok) return code;
     id = head_;
     const std::uint32_t slot = core_.table().slot_of(id);
     Ledger& ledger = ledger_[slot];

@@ -58,7 +58,7 @@ class Batch:
         self._arrays["buffer_given"][list(self._buffers)] = 1
         for array in self._arrays.values():
             array.flags.writeable = False
-        with translated([]):
+        with translated():
             self._native = _native.Batch(
                 {
                     **self._arrays,

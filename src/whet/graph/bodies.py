@@ -12,9 +12,8 @@ import os
 import struct
 from _ctypes import CFuncPtr
 from collections.abc import Callable
-from dataclasses import dataclass, field
 from importlib import import_module
-from typing import Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
@@ -31,15 +30,38 @@ NUMBA_SIGNATURE = "int32(CPointer(voidptr), CPointer(uint64), voidptr)"
 """The same for `numba.cfunc`."""
 
 
-@dataclass(frozen=True)
-class NativeBody:
+if TYPE_CHECKING:
+
+    class BodyFields:
+        name: str
+        address: int
+        user: int
+        keep: tuple[Any, ...]
+        built_in: bool
+
+        def __new__(
+            cls, name: str, address: int, user: int = 0, keep: tuple[Any, ...] = (), built_in: bool = False
+        ) -> Self: ...
+else:
+    BodyFields = _native.Body
+
+
+class NativeBody(BodyFields):
     """A native function. `keep` is whatever must stay alive for `address` and `user` to be good."""
 
-    name: str
-    address: int
-    user: int = 0
-    keep: tuple[Any, ...] = field(default=(), compare=False, repr=False)
-    built_in: bool = False
+    __slots__ = ()
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.name, self.address, self.user, self.built_in
+
+    def __eq__(self, other: object) -> bool:
+        return self._key() == other._key() if isinstance(other, NativeBody) else NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"<NativeBody {self.name} at {self.address:#x}>"
 
     def with_user(self, words: np.ndarray[Any, Any]) -> NativeBody:
         """The same function with the address of a numpy array as its `user` pointer."""
@@ -140,3 +162,6 @@ def scalar_word(value: Any) -> int:
     raise BadInput(
         f"{type(value).__name__} is not a scalar", cure="pass int, float, bool, or a tensor with a direction"
     )
+
+
+_native.configure(resolve=resolve, name_of=name_of, scalar_word=scalar_word)

@@ -48,7 +48,7 @@ class TaskFunction:
 
     def __call__(self, *arguments: Any) -> Any:
         """Inside `with Runtime()` the Task that it was submitted as. In a body, and elsewhere, what it returns."""
-        runtime = current_runtime() if running_serial() is None else None
+        runtime = current_runtime() if not running_serial() else None
         if runtime is not None:
             return runtime.submit(self, *arguments)
         return self.function(*arguments)

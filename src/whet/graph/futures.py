@@ -1,29 +1,23 @@
-"""A submitted task as Python holds it, and the call of a Python body."""
+"""A submitted task as Python holds it. Its fields and the call of a Python body are native."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from contextlib import suppress
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
-import numpy.typing as npt
-
+from whet._native import graph as _native
 from whet.graph import notices
 from whet.graph.errors import TaskCancelled, TaskFailed
-from whet.graph.tensors import Tensor
-from whet.graph.workloads.workload import Direction
 
 if TYPE_CHECKING:
     from whet.graph.runtime import Runtime
 
-_inside = threading.local()
 
-
-def running_serial() -> int | None:
-    """The runtime whose Python body this thread is in, if any."""
-    return getattr(_inside, "serial", None)
+def running_serial() -> int:
+    """The runtime whose Python body this thread is in, 0 if it is in none."""
+    return int(_native.running_serial())
 
 
 class State(IntEnum):
@@ -37,20 +31,39 @@ class State(IntEnum):
     FORGOTTEN = 5
 
 
-class Task:
+if TYPE_CHECKING:
+
+    class Call:
+        """A Python body with its arguments, and what came of it."""
+
+        value: Any
+        error: BaseException | None
+        dropped: bool
+
+        def drop(self) -> bool: ...
+
+    class TaskFields:
+        id: int
+        name: str
+        outputs: tuple[Any, ...]
+        _runtime: Runtime
+        _call: Call | None
+
+        def __new__(
+            cls, runtime: Runtime, id: int, name: str, outputs: tuple[Any, ...], call: Call | None = None
+        ) -> Self: ...
+else:
+    Call = _native.Call
+    TaskFields = _native.Task
+
+
+class Task(TaskFields):
     """A submitted task: a future with the methods of concurrent.futures.Future, which can be awaited as well.
 
     `outputs` are the arrays allocated for it; they live as long as somebody holds them.
     """
 
-    __slots__ = ("_call", "_runtime", "id", "name", "outputs")
-
-    def __init__(self, runtime: Runtime, number: int, name: str, outputs: tuple[Any, ...], call: Call | None) -> None:
-        self._runtime = runtime
-        self.id = number
-        self.name = name
-        self.outputs = outputs
-        self._call = call
+    __slots__ = ()
 
     def done(self) -> bool:
         """Whether it has run, failed or been cancelled."""
@@ -137,90 +150,4 @@ class Task:
         return f"<Task {self.id} {self.name}>"
 
 
-class Call:
-    """A Python body with its arguments. Called by a worker with the interpreter lock held; never raises."""
-
-    __slots__ = ("arguments", "body", "dropped", "error", "errors", "number", "outputs", "serial", "ticket", "value")
-
-    def __init__(
-        self,
-        body: Any,
-        arguments: tuple[Any, ...],
-        outputs: list[npt.NDArray[Any]],
-        errors: list[tuple[Call, BaseException]],
-        serial: int,
-    ) -> None:
-        self.body = body
-        # Of another task only its call is needed; the task itself would keep its runtime.
-        self.arguments = tuple(Passed(a._call) if isinstance(a, Task) else a for a in arguments)
-        self.outputs = outputs
-        self.errors = errors
-        self.serial = serial
-        self.number = -1  # set by the submission
-        self.value: Any = None
-        self.error: BaseException | None = None
-        self.dropped = False
-        self.ticket = [True]  # whoever takes it decides whether the body runs
-
-    def drop(self) -> bool:
-        """Keeps the body from being run; False if it has begun."""
-        if not self._decide():
-            return self.dropped
-        self.dropped = True
-        self._let_go()
-        return True
-
-    def _decide(self) -> bool:
-        try:
-            return self.ticket.pop()
-        except IndexError:
-            return False
-
-    def _let_go(self) -> None:
-        """The arrays of the arguments are no longer needed; the value may outlive them."""
-        self.body = None
-        self.arguments = ()
-        self.outputs = []
-
-    def __call__(self) -> Any:
-        """True if the body went well, False if it raised, None if it was interrupted, NotImplemented if it is not to
-        be run."""
-        if not self._decide():
-            return NotImplemented
-        outer = running_serial()
-        _inside.serial = self.serial
-        try:
-            fresh = iter(self.outputs)
-            self.value = self.body(*[for_python(a, fresh) for a in self.arguments])
-            return True
-        except BaseException as error:
-            self.error = error
-            self.errors.append((self, error))
-            return None if isinstance(error, KeyboardInterrupt) else False
-        finally:
-            _inside.serial = outer
-            self._let_go()
-
-
-class Passed:
-    """The result of another task as an argument."""
-
-    __slots__ = ("call",)
-
-    def __init__(self, call: Call | None) -> None:
-        self.call = call
-
-
-def for_python(argument: Any, fresh: Iterator[npt.NDArray[Any]]) -> Any:
-    """What a Python body gets: arrays, read-only ones for In; what a task returned; anything else as it is."""
-    if isinstance(argument, Passed):
-        return argument.call.value if argument.call is not None else None
-    if not isinstance(argument, Tensor):
-        return argument
-    if argument.array is None:
-        return next(fresh)
-    if argument.direction is Direction.IN:
-        view = argument.array.view()
-        view.flags.writeable = False
-        return view
-    return argument.array
+_native.configure(task=Task)

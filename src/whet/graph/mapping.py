@@ -135,7 +135,7 @@ def _submit_batch(
         words[:, place] = scalar_word(column.same) if column.each is None else [scalar_word(v) for v in column.each]
     nothing = np.zeros(0, np.int64)
     base, nbytes = np.array([b for b, _ in buffers], np.uint64), np.array([n for _, n in buffers], np.int64)
-    with translated([]):
+    with translated():
         batch = _native.Batch(
             {
                 "kind": np.zeros(tasks, np.uint16),

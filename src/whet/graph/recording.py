@@ -16,10 +16,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
+from whet._native import graph as _native
 from whet.graph.bodies import NativeBody
 from whet.graph.built import Graph, Replay
 from whet.graph.errors import BadInput, GraphTimeout
-from whet.graph.futures import Task, for_python
+from whet.graph.futures import Task
 from whet.graph.group import gather
 from whet.graph.tensors import Array, Tensor, describe, extent
 from whet.graph.workloads.workload import Direction
@@ -212,8 +213,7 @@ class Recording:
                     _moved(tensor, pairs[owner[first + n]] if owner[first + n] >= 0 else None)
                     for n, tensor in enumerate(note.tensors)
                 )
-                none: Any = iter(())
-                given = [for_python(next(tensors), none) if isinstance(a, Tensor) else a for a in note.arguments]
+                given = [_native.for_body(next(tensors)) if isinstance(a, Tensor) else a for a in note.arguments]
                 calls[at] = note.body, given
             first += len(note.tensors)
         return calls
@@ -285,9 +285,9 @@ def _edges(runtime: Runtime, notes: list[Note], place: dict[int, int]) -> list[t
     try:
         for note in notes:
             # Without the task that made it: that is told by the memory.
-            described = [(*d[:6], None, d[7]) for d in (describe(t, runtime._serial, None) for t in note.tensors)]
+            described = [(*d[:6], None, d[7]) for d in (describe(t, runtime._serial) for t in note.tensors)]
             before = [place[number] for number in note.before if number in place]
-            sketch._native.submit(None, 0, 0, False, 0, described, [], before, None)
+            sketch._native.sketch(described, before)
         return sorted({(producer, consumer) for producer, consumer, _ in sketch.recorded_edges()})
     finally:
         sketch.close()

@@ -8,14 +8,13 @@ import weakref
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph import context
-from whet.graph.bodies import NativeBody, name_of, resolve, scalar_word
 from whet.graph.built import check_workers
 from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
 from whet.graph.functions import TaskFunction
@@ -27,7 +26,7 @@ from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_task
 from whet.graph.options import number_in, one_of, seconds
 from whet.graph.recording import Note, Recording
 from whet.graph.status import raise_for, translated
-from whet.graph.tensors import OutExisting, OutputMemory, Tensor, describe
+from whet.graph.tensors import OutExisting, Tensor
 
 Policy = Literal["wired", "polling", "hybrid"]
 POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
@@ -36,11 +35,35 @@ RETAINS = ("scope", "consumers")
 TRACES = ("off", "phases", "tasks")
 CLOSE_AT_EXIT_S = 5.0
 
+if TYPE_CHECKING:
+
+    class Submitter:
+        """The call that a program makes per task, and what it needs: native/bind/graph_submit.cpp."""
+
+        _native: Any
+        _recording: Recording | None
+        _serial: int
+        _closed: bool
+
+        def _attach(self, native: Any, serial: int) -> None: ...
+
+        def submit(
+            self, body: Any, /, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None
+        ) -> Task:
+            """Submits one task. Blocks while rings are full; runs tasks meanwhile.
+
+            Arguments in order: tensors (In, InOut, Out, OutExisting, NoDep) and scalars. A Python body gets arrays and
+            values in that order, a native one gets all tensor addresses and all scalar words. A Task as an argument is
+            waited for, and a Python body gets what it returned.
+            """
+else:
+    Submitter = _native.Submitter
+
 _live: weakref.WeakSet[Runtime] = weakref.WeakSet()
 _serial = itertools.count(1)
 
 
-class Runtime:
+class Runtime(Submitter):
     """A task-graph runtime. Use it as a context manager. Any thread may call any of its methods at any time.
 
     policy: how readiness is found (`hybrid`, `polling`, `wired`); the results are the same. workers: with the
@@ -69,7 +92,6 @@ class Runtime:
         trace_capacity: int = 1 << 16,
         record_edges: bool = False,
     ) -> None:
-        self._closed = True
         options = {
             "policy": one_of("policy", policy, POLICIES),
             "wake_target": one_of("wake_target", wake_target, WAKE_TARGETS),
@@ -88,69 +110,10 @@ class Runtime:
         }
         self.policy = policy
         self.window = window
-        self._serial = next(_serial)
-        self._errors: list[tuple[Call, BaseException]] = []
-        self._names: dict[str, int] = {}
-        self._recording: Recording | None = None
-        with translated(self._errors):
-            self._native = _native.Runtime(options)
+        with translated():
+            self._attach(_native.Runtime(options), next(_serial))
         self._notices = Notices(self._native, helps=bool(submitter_helps) or options["workers"] == 1)
-        self._closed = False
         _live.add(self)
-
-    def submit(self, body: Any, /, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Task:
-        """Submits one task. Blocks while rings are full; runs tasks meanwhile.
-
-        Arguments in order: tensors (In, InOut, Out, OutExisting, NoDep) and scalars. A Python body gets arrays and
-        values in that order, a native one gets all tensor addresses and all scalar words. A Task as an argument is
-        waited for, and a Python body gets what it returned.
-        """
-        self._usable()
-        if isinstance(body, TaskFunction):
-            body, arguments = body.prepared(arguments)
-        resolved = resolve(body)
-        if name is not None and not isinstance(name, str):
-            raise BadInput(f"name={name!r} is not text", cure="a string")
-        label = name or name_of(resolved)
-        before = [] if type(after) is tuple and not after else [self._id_of(task) for task in _iterable(after)]
-        tensors: list[Tensor] = []
-        outputs: list[OutputMemory] = []
-        described: list[Any] = []
-        if arguments:
-            tensors = [a for a in arguments if isinstance(a, Tensor)]
-            before += [self._id_of(a) for a in arguments if isinstance(a, Task)]
-            outputs = self._outputs(tensors)
-            fresh = iter(outputs)
-            described = [describe(t, self._serial, next(fresh) if t.array is None else None) for t in tensors]
-        arrays = [np.asarray(output) for output in outputs]
-        call: Call | None = None
-        keep: Any = None
-        address = user = 0
-        built_in = False
-        scalars: list[int] = []
-        if resolved is None or isinstance(resolved, NativeBody):
-            scalars = [scalar_word(a) for a in arguments if not isinstance(a, (Tensor, Task))]
-            if resolved is not None:
-                address, user, built_in = resolved.address, resolved.user, resolved.built_in
-                _check_native(tensors)
-                keep = (resolved, [t.array for t in tensors], arrays)
-        else:
-            if any(isinstance(argument, np.ndarray) for argument in arguments):
-                raise BadInput("an array argument has no direction", cure="In(array), InOut(array), ...")
-            call = Call(resolved, arguments, arrays, self._errors, self._serial)
-        try:
-            named = self._names.get(label) or self._name(label)
-            number = self._native.submit(call, address, user, built_in, named, described, scalars, before, keep)
-        except _native.StatusError as status:
-            raise_for(status.args, self._errors)
-        for output in outputs:
-            output.owner = number
-        task = Task(self, number, label, tuple(arrays), call)
-        if self._recording is not None and self._recording.wants():
-            made = iter(arrays)
-            known = tuple(t if t.array is not None else OutExisting(next(made)) for t in tensors)
-            self._recording.note(Note(task, resolved, arguments, known, tuple(scalars), tuple(before)))
-        return task
 
     @contextmanager
     def record(self) -> Iterator[Recording]:
@@ -188,8 +151,8 @@ class Runtime:
             raise BadInput(
                 "a batch cannot be recorded", cure="build a Graph of the same workload, or submit one by one"
             )
-        with translated(self._errors):
-            named = [(address, user, built_in, self._name(name)) for address, user, built_in, name in rows]
+        with translated():
+            named = [(address, user, built_in, self._native.name_task(name)) for address, user, built_in, name in rows]
             first, ids = self._native.submit_batch(batch, named, keep)
             return int(first), ids
 
@@ -217,26 +180,19 @@ class Runtime:
         """Outputs of a batch live to its end (`retain="scope"`). A manual scope tracks no tensors: edges are given. It
         holds for what this thread submits inside."""
         self._usable()
-        with translated(self._errors):
+        with translated():
             number = self._native.scope_begin(bool(manual))
         try:
             yield
         finally:
             if not self._closed:
-                with translated(self._errors):
+                with translated():
                     self._native.scope_end(number)
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when every task is done. Raises the first error since the last wait, with the task's name."""
         self._usable()
-        try:
-            self._wait(self._native.wait_all, timeout_s)
-        except GraphTimeout:
-            raise
-        except BaseException:
-            self._errors.clear()
-            raise
-        self._errors.clear()
+        self._wait(self._native.wait_all, timeout_s)
 
     def wait_for(self, task: Task | int, timeout_s: float | None = None) -> None:
         """Returns when the task is done. Raises what became of it if that is an error, now and later."""
@@ -246,16 +202,16 @@ class Runtime:
         self._wait(lambda limit: self._native.wait(number, limit), timeout_s, call)
 
     def done(self, task: Task | int) -> bool:
-        with translated(self._errors):
+        with translated():
             return bool(self._native.done(self._id_of(task)))
 
     def state(self, task: Task | int) -> State:
-        with translated(self._errors):
+        with translated():
             return State(self._native.state(self._id_of(task)))
 
     def states(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
         """`State` of each, in one call."""
-        with translated(self._errors):
+        with translated():
             return np.frombuffer(self._native.look(ids), np.uint8)
 
     def wait_all_of(self, ids: npt.NDArray[np.uint64], timeout_s: float | None = None) -> None:
@@ -270,7 +226,7 @@ class Runtime:
 
     def cancel_these(self, ids: npt.NDArray[np.uint64]) -> None:
         """Cancels those of these tasks that have not begun."""
-        with translated(self._errors):
+        with translated():
             self._native.cancel_these(ids)
 
     def notify(self, task: Task, function: Callback) -> None:
@@ -283,7 +239,7 @@ class Runtime:
 
     def cancel(self) -> None:
         """Tasks that are there and have not begun are cancelled; running ones finish. The next `wait` says so."""
-        with translated(self._errors):
+        with translated():
             self._native.cancel()
 
     def close(self, timeout_s: float | None = None) -> None:
@@ -302,7 +258,7 @@ class Runtime:
             self._native.shutdown(limit)
         except _native.StatusError as status:
             if status.args[0] != "timed_out":
-                raise_for(status.args, self._errors)
+                raise_for(status.args)
             self._end()
             running = ", ".join(str(s) for s in self.watchdog() or stuck if s.running) or "a body"
             raise GraphTimeout(
@@ -317,16 +273,16 @@ class Runtime:
 
     def peaks(self) -> dict[str, Peak]:
         """Occupancy of every ring, now and at its highest, with advice on its size."""
-        with translated(self._errors):
+        with translated():
             return peaks_of(self._native.peaks())
 
     def totals(self) -> dict[str, int]:
-        with translated(self._errors):
+        with translated():
             return dict(self._native.totals())
 
     def watchdog(self) -> list[Stuck]:
         """Tasks that are not done: those running and for how long, then those waiting and for whom."""
-        with translated(self._errors):
+        with translated():
             return stuck_tasks(self._native.watchdog())
 
     def phases(self) -> list[dict[str, tuple[int, int]]]:
@@ -339,7 +295,7 @@ class Runtime:
 
     def recorded_edges(self) -> list[tuple[int, int, str]]:
         """(producer, consumer, owner | data | given) for every edge (record_edges=True)."""
-        with translated(self._errors):
+        with translated():
             return list(self._native.edges())
 
     @property
@@ -383,30 +339,13 @@ class Runtime:
             wait(limit)
         except _native.StatusError as status:
             if status.args[0] == "task_failed" and call is not None and call.error is not None:
-                raise_for(status.args, [(call, call.error)])
+                raise_for((*status.args[:6], call.error))
             if status.args[0] != "timed_out":
-                raise_for(status.args, self._errors)
+                raise_for(status.args)
             stuck = "; ".join(str(s) for s in self.watchdog()[:4]) or "nothing is left to wait for"
             raise GraphTimeout(
                 f"the wait ended after {timeout_s} s: {stuck}", cure="wait longer, or see what it waits for"
             ) from None
-
-    def _outputs(self, tensors: list[Tensor]) -> list[OutputMemory]:
-        """Memory for the outputs. Waits while others hold too much of it."""
-        if all(tensor.array is not None for tensor in tensors):
-            return []
-        with translated(self._errors):
-            return [
-                OutputMemory(t, self._native.allocate(t.nbytes), runtime=self._serial)
-                for t in tensors
-                if t.array is None
-            ]
-
-    def _name(self, label: str) -> int:
-        number = self._names.get(label)
-        if number is None:
-            number = self._names[label] = self._native.name_task(label)
-        return number
 
     def _id_of(self, task: Task | int) -> int:
         if isinstance(task, Task):
@@ -415,20 +354,26 @@ class Runtime:
             return task.id
         if isinstance(task, bool) or not isinstance(task, int) or task < 0:
             raise BadInput(f"{task!r} is not a task", cure="pass what submit returned")
-        with translated(self._errors):
+        with translated():
             unknown = task >= self._native.next_id
         if unknown:
             raise BadInput(f"task {task} was never submitted", cure="pass what submit returned")
         return task
 
 
-def _check_native(tensors: list[Tensor]) -> None:
-    for tensor in tensors:
-        if tensor.array is not None and min(tensor.array.strides, default=0) < 0 and tensor.array.size:
-            raise BadInput(
-                "a view with negative strides is passed to a native body, which sees only its lowest address",
-                cure="pass the array it is a view of, or np.ascontiguousarray",
-            )
+def _note(runtime: Runtime, task: Task, submitted: tuple[Any, tuple[Any, ...], list[int], list[int]]) -> None:
+    """A submission while the runtime records: its body, arguments, scalar words and the tasks before it."""
+    recording = runtime._recording
+    if recording is None or not recording.wants():
+        return
+    body, arguments, scalars, before = submitted
+    made = iter(task.outputs)
+    tensors = [a for a in arguments if isinstance(a, Tensor)]
+    known = tuple(t if t.array is not None else OutExisting(next(made)) for t in tensors)
+    recording.note(Note(task, body, arguments, known, tuple(scalars), tuple(before)))
+
+
+_native.configure(raise_for=raise_for, function=TaskFunction, note=_note)
 
 
 def _iterable(after: Any) -> Iterable[Any]:

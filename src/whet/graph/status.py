@@ -43,14 +43,14 @@ PLAIN: dict[str, type[GraphError | BadInput]] = {
 }
 
 
-def raise_for(status: tuple[Any, ...], errors: list[tuple[Any, BaseException]]) -> NoReturn:
-    """Raises what (name, cause, cure, detail, task, body result) means. `errors` holds what Python bodies raised."""
-    name, cause, cure, detail, task, result = status
+def raise_for(status: tuple[Any, ...]) -> NoReturn:
+    """Raises what (name, cause, cure, detail, task, body result, what a Python body raised or None) means."""
+    name, cause, cure, detail, task, result, raised = status
     text = f"{cause}: {detail}" if detail else cause
     if name == "interrupted":
-        _raise_interrupt(errors)
+        raise raised if raised is not None else KeyboardInterrupt
     if name == "task_failed":
-        _raise_failure(cure, detail, task, result, errors)
+        _raise_failure(cure, detail, task, result, raised)
     if name in DEADLOCKS:
         ring, option = DEADLOCKS[name]
         raise GraphDeadlock(text, cure=cure, ring=ring, option=option) from None
@@ -58,32 +58,21 @@ def raise_for(status: tuple[Any, ...], errors: list[tuple[Any, BaseException]]) 
 
 
 @contextmanager
-def translated(errors: list[tuple[Any, BaseException]]) -> Iterator[None]:
+def translated() -> Iterator[None]:
     """What the native core raises inside comes out typed."""
     try:
         yield
     except _native.StatusError as status:
-        raise_for(status.args, errors)
+        raise_for(status.args)
 
 
-def _raise_interrupt(errors: list[tuple[Any, BaseException]]) -> NoReturn:
-    """A body was interrupted: the interrupt comes out of the wait as itself, once."""
-    for place, (_, error) in enumerate(list(errors)):
-        if isinstance(error, KeyboardInterrupt):
-            del errors[place]
-            raise error
-    raise KeyboardInterrupt
-
-
-def _raise_failure(cure: str, detail: str, task: int, result: int, errors: list[tuple[Any, BaseException]]) -> NoReturn:
+def _raise_failure(cure: str, detail: str, task: int, result: int, raised: BaseException | None) -> NoReturn:
     """The task's error with its name, `from` what the body raised."""
-    for call, error in list(errors):
-        if call.number != task:
-            continue
-        how = f"raised {type(error).__name__}: {error}"
-        failed = TaskFailed(f"{detail.partition(' returned')[0]} {how}", cure=cure, task=task, name=_name(detail))
-        raise failed from error
-    raise TaskFailed(detail, cure=cure, task=task, name=_name(detail), status=result) from None
+    if raised is None:
+        raise TaskFailed(detail, cure=cure, task=task, name=_name(detail), status=result) from None
+    how = f"raised {type(raised).__name__}: {raised}"
+    failed = TaskFailed(f"{detail.partition(' returned')[0]} {how}", cure=cure, task=task, name=_name(detail))
+    raise failed from raised
 
 
 def _name(detail: str) -> str:

@@ -9,8 +9,7 @@ an order with `after=`.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -24,19 +23,35 @@ Array = npt.NDArray[Any]
 _native.locate(np.zeros(1))  # learns how numpy lays its arrays out, while no other thread can ask
 
 
-@dataclass(slots=True, eq=False)  # a frozen one takes three times as long to make
-class Tensor:
-    """One tensor argument. Make it with In, InOut, OutExisting, NoDep or Out."""
+if TYPE_CHECKING:
 
-    direction: Direction
-    array: Array | None = None
-    shape: tuple[int, ...] = ()
-    dtype: np.dtype[Any] | None = None
+    class Tensor:
+        """One tensor argument. Make it with In, InOut, OutExisting, NoDep or Out."""
 
-    @property
-    def nbytes(self) -> int:
-        """How much there is to allocate."""
-        return math.prod(self.shape) * self.dtype.itemsize if self.dtype is not None else 0
+        direction: Direction
+        array: Array | None
+        shape: tuple[int, ...]
+        dtype: np.dtype[Any] | None
+        nbytes: int
+
+        def __init__(
+            self,
+            direction: Direction,
+            array: Array | None = None,
+            shape: tuple[int, ...] = (),
+            dtype: np.dtype[Any] | None = None,
+        ) -> None: ...
+
+    def In(array: Any) -> Tensor: ...  # noqa: N802
+    def InOut(array: Any) -> Tensor: ...  # noqa: N802
+    def OutExisting(array: Any) -> Tensor: ...  # noqa: N802
+    def NoDep(array: Any) -> Tensor: ...  # noqa: N802
+else:
+    Tensor = _native.Tensor
+    In = _native.In
+    InOut = _native.InOut
+    OutExisting = _native.OutExisting
+    NoDep = _native.NoDep
 
 
 class OutputMemory:
@@ -59,26 +74,6 @@ class OutputMemory:
         }
 
 
-def In(array: Any) -> Tensor:  # noqa: N802
-    """The task reads it."""
-    return Tensor(Direction.IN, _array(array, "In"))
-
-
-def InOut(array: Any) -> Tensor:  # noqa: N802
-    """The task reads and writes it."""
-    return Tensor(Direction.INOUT, _writable(_array(array, "InOut"), "InOut"))
-
-
-def OutExisting(array: Any) -> Tensor:  # noqa: N802
-    """The task overwrites it without reading."""
-    return Tensor(Direction.OUT_EXISTING, _writable(_array(array, "OutExisting"), "OutExisting"))
-
-
-def NoDep(array: Any) -> Tensor:  # noqa: N802
-    """Passed on without being tracked; only the task that allocated it is waited for."""
-    return Tensor(Direction.NO_DEP, _array(array, "NoDep"))
-
-
 def Out(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Tensor:  # noqa: N802
     """The runtime allocates it from its heap; the array is in `task.outputs`."""
     sizes = shape if isinstance(shape, tuple) else (shape,)
@@ -96,7 +91,8 @@ def Out(shape: int | tuple[int, ...], dtype: npt.DTypeLike = np.float64) -> Tens
     return Tensor(Direction.OUT, None, tuple(int(s) for s in sizes), kind)
 
 
-def _array(given: Any, how: str) -> Array:
+def array_of(given: Any, how: str, writes: bool) -> Array:
+    """What a tensor is made over, if it is not an array or may not be used as it is. Called by In and the like."""
     array: Array
     if isinstance(given, np.ndarray):
         array = given
@@ -109,11 +105,7 @@ def _array(given: Any, how: str) -> Array:
         array = outputs[0]
     if array.dtype.hasobject:
         raise BadInput(f"{how}: an array of Python objects has no bytes to track", cure="numbers of a fixed size")
-    return array
-
-
-def _writable(array: Array, how: str) -> Array:
-    if not array.flags.writeable:
+    if writes and not array.flags.writeable:
         raise BadInput(f"{how}: the array is read-only", cure="pass it with In, or a writable copy")
     return array
 
@@ -165,14 +157,13 @@ def extent(array: Array) -> tuple[int, int]:
     return begin, address + sum(step for step in steps if step > 0) + array.itemsize
 
 
-def describe(tensor: Tensor, runtime: int, output: OutputMemory | None) -> tuple[Any, ...]:
-    """What the native side takes: base, offset, item bytes, shape, strides, direction, maker, bytes of the buffer."""
-    if tensor.array is None:
-        assert output is not None
-        return output.address, 0, 1, (), (), int(tensor.direction), None, output.nbytes
+def describe(tensor: Tensor, runtime: int) -> tuple[Any, ...]:
+    """What the native side takes for a tensor whose memory it did not find by itself, or for a sketch: base, offset,
+    item bytes, shape, strides, direction, maker, bytes of the buffer."""
     array = tensor.array
+    assert array is not None
     found = _native.locate(array)
-    if found is not None:  # the common case, without a step in Python; `buffer_of` would say the same
+    if found is not None:  # `buffer_of` would say the same
         base, offset, item_bytes, shape, strides, nbytes = found
         return base, offset, item_bytes, shape, strides, int(tensor.direction), None, nbytes
     held = buffer_of(array)
@@ -184,3 +175,16 @@ def describe(tensor: Tensor, runtime: int, output: OutputMemory | None) -> tuple
     direction = Direction.NO_DEP if array.size == 0 else tensor.direction
     offset = int(array.ctypes.data) - held.address
     return held.address, offset, array.itemsize, array.shape, array.strides, int(direction), maker, held.nbytes
+
+
+def output_over(tensor: Tensor, block: Any, runtime: int) -> Array:
+    """The array of an output; its base says whose it is."""
+    array: Array = np.asarray(OutputMemory(tensor, block, runtime=runtime))
+    return array
+
+
+def _refuse(cause: str, cure: str) -> None:
+    raise BadInput(cause, cure=cure)
+
+
+_native.configure(refuse=_refuse, array_of=array_of, describe=describe, output=output_over, directions=tuple(Direction))
