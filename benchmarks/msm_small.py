@@ -12,7 +12,7 @@ import time
 from whet.msm import inputs
 from whet.msm.affine import Affine
 
-WINDOWS = range(20, 32)
+WINDOWS = range(14, 32)
 
 
 def main() -> None:

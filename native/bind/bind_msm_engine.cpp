@@ -205,16 +205,20 @@ class AffineEngine {
 // One sum of few points, without an engine: nothing is prepared, kept or handed to other threads.
 auto small_sum(const Rows<8>& points, const Rows<4>& scalars, const std::string& backend) {
     const std::size_t n = scalars.shape(0);
-    const msm::SmallSums small = msm::small_sums(msm::find_kernel(backend));
-    if (points.shape(0) != n || n > small.most)
+    const msm::Kernel& kernel = msm::find_kernel(backend);
+    if (points.shape(0) != n || n > msm::small_most(kernel))
         throw msm::EngineError(msm::Trouble::bad_input, "not as many points as scalars, or too many", "use an engine");
     Output<Limbs<8>> out(1);
     {
         const nb::gil_scoped_release unlocked;
-        const auto scratch = std::make_unique<Limbs<8>[]>(msm::straus_bytes(n) / sizeof(Limbs<8>) + 1);
+        struct alignas(64) Line {
+            std::byte of[64];
+        };
+        const std::unique_ptr<Line[]> scratch(new Line[msm::small_bytes(kernel, n) / sizeof(Line) + 1]);
         msm::Counts counts;
         u64 entries = 0;
-        const G1Affine sum = small.sum(bytes_of(points), bytes_of(scalars), n, scratch.get(), counts, entries);
+        const G1Affine sum =
+            msm::small_sum(kernel, bytes_of(points), 256, bytes_of(scalars), n, scratch.get(), counts, entries);
         write_points({&sum, 1}, out.span());
     }
     return out.release();
@@ -260,7 +264,7 @@ void bind_msm_engine(nb::module_& m) {
         return names;
     });
     m.def(
-        "small_most", [](const std::string& backend) { return msm::small_sums(msm::find_kernel(backend)).most; },
+        "small_most", [](const std::string& backend) { return msm::small_most(msm::find_kernel(backend)); },
         nb::arg("backend"), "How many points small_sum takes.");
     m.def("small_sum", small_sum, nb::arg("points").noconvert(), nb::arg("scalars").noconvert(), nb::arg("backend"),
           "The sum of a few points in Montgomery form, as (1, 8) canonical limbs.");

@@ -3,31 +3,39 @@
 
 #include "planted.hpp"
 
-#define WHET_PLANT_LIST(X)     \
-    X(carry_dropped)           \
-    X(reduction_missing)       \
-    X(sign_lane_wrong)         \
-    X(slow_pass_skipped)       \
-    X(lazy_zero_missed)        \
-    X(doubling_missed)         \
-    X(cancellation_missed)     \
-    X(infinite_sum_kept)       \
-    X(padding_added)           \
-    X(endomorphism_lost)       \
-    X(last_mapping_lost)       \
-    X(last_round_lost)         \
-    X(split_list_lost)         \
-    X(window_lost)             \
-    X(row_lost)                \
-    X(top_bucket_lost)         \
-    X(infinite_point_counted)  \
-    X(straus_infinity_counted) \
-    X(straus_half_lost)        \
-    X(straus_carry_dropped)    \
-    X(straus_sign_wrong)       \
-    X(straus_beta_lost)        \
-    X(straus_doubling_missed)  \
-    X(straus_cancellation_missed)
+#define WHET_PLANT_LIST(X)        \
+    X(carry_dropped)              \
+    X(reduction_missing)          \
+    X(sign_lane_wrong)            \
+    X(slow_pass_skipped)          \
+    X(lazy_zero_missed)           \
+    X(doubling_missed)            \
+    X(cancellation_missed)        \
+    X(infinite_sum_kept)          \
+    X(padding_added)              \
+    X(endomorphism_lost)          \
+    X(last_mapping_lost)          \
+    X(last_round_lost)            \
+    X(split_list_lost)            \
+    X(window_lost)                \
+    X(row_lost)                   \
+    X(top_bucket_lost)            \
+    X(infinite_point_counted)     \
+    X(straus_infinity_counted)    \
+    X(straus_half_lost)           \
+    X(straus_carry_dropped)       \
+    X(straus_sign_wrong)          \
+    X(straus_beta_lost)           \
+    X(straus_doubling_missed)     \
+    X(straus_cancellation_missed) \
+    X(few_last_lost)              \
+    X(few_infinity_counted)       \
+    X(few_zero_counted)           \
+    X(few_beta_lost)              \
+    X(few_fold_lost)              \
+    X(few_doubling_missed)        \
+    X(few_cancellation_missed)    \
+    X(horner_bit_lost)
 
 namespace whet::msm {
 

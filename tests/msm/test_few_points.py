@@ -41,19 +41,32 @@ def multiples(logs) -> list[tuple[int, int] | None]:
 def test_every_size_up_to_the_crossover(backend, tried):
     most = native.small_most(backend)
     rng = random.Random(11)
-    points = multiples([rng.randrange(R) for _ in range(most + 2)])
+    logs = [rng.randrange(R) for _ in range(most + 2)]
+    points = multiples(logs)
     scalars = [rng.randrange(1 << 256) for _ in points]
-    products = [by_py_ecc([point], [scalar]) for point, scalar in zip(points, scalars, strict=True)]
-    total = Point.infinity()
+    # All sizes of up to five vectors of eight, then some of each remainder.
+    sizes = [n for n in range(len(points) + 1) if n <= 41 or n % 23 == 0 or n >= most - 1]
     with Engine(points, backend=backend) as engine:
-        for n in range(most + 3):
-            answer = engine.answer(inputs.to_limbs(scalars[:n]), size=n)
+        for n in sizes:
+            given, of = points[:n], scalars[:n]
+            want = by_py_ecc([(1, 2)], [sum(s * k for s, k in zip(of, logs, strict=False))])
+            answer = engine.answer(inputs.to_limbs(of), size=n)
             assert answer.work["small"] == (n <= most)
-            assert Point.from_bytes(answer.limbs.tobytes()) == total, n
-            assert msm.msm(points[:n], scalars[:n], backend=backend) == total, n
-            if n < len(products):
-                total = total + products[n]
-    tried("small sums", 2 * (most + 3))
+            assert Point.from_bytes(answer.limbs.tobytes()) == want, n
+            assert msm.msm(given, of, backend=backend) == want, n
+    tried("small sums", 2 * len(sizes))
+
+
+def test_vectors_are_full_part_full_and_short():
+    """Scalars short enough to be their own halves, and lengths at which the number of windows changes."""
+    rng = random.Random(12)
+    logs = [rng.randrange(R) for _ in range(40)]
+    points = multiples(logs)
+    for bits in (1, 2, 3, 4, 8, 9, 32, 64, 123, 124, 125, 126, 127, 128, 254):
+        for n in (1, 3, 8, 9, 40):
+            scalars = [rng.randrange(1 << bits) | 1 << (bits - 1) for _ in range(n)]
+            want = by_py_ecc([(1, 2)], [sum(s * k for s, k in zip(scalars, logs, strict=False))])
+            assert msm.msm(points[:n], scalars) == want, (bits, n)
 
 
 # Digits at the ends of their range, carries that run through, halves of one sign or none, and borders of the split.

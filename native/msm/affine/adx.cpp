@@ -179,7 +179,11 @@ struct AdxFp {
     }
 };
 
-bool usable() { return has_mulx_and_adx(ask_cpuid); }
+// Asked once: in a virtual machine each question is a way out of it and back, 20 us.
+bool usable() {
+    static const bool has_both = has_mulx_and_adx(ask_cpuid);
+    return has_both;
+}
 
 }  // namespace
 
@@ -188,5 +192,6 @@ const Kernel adx_kernel = {
     decompose_scalar};
 
 const StrausSum straus_adx = Straus<AdxFp>::sum;
+const HornerSum horner_adx = horner<AdxFp>;
 
 }  // namespace whet::msm

@@ -35,10 +35,12 @@ Constants52 constants52 = {
     mask52,
     top_limb(3, 2),
     top_limb(2, 3),
+    top_limb(5, 2),
     split52(power_of_two_mod_p(260)),
     split52(power_of_two_mod_p(520)),
     split52(power_of_two_mod_p(780)),
     split52(power_of_two_mod_p(264)),
+    split52(power_of_two_mod_p(256)),
     nine_times_p(),
     times_r(glv::beta),
 };

@@ -50,10 +50,11 @@ struct Constants52 {
     Limbs52 p[6];  // p[k] = k p
     u64 negated_inverse;
     u64 mask;
-    u64 x_limit, y_limit;  // top limbs of 3.25 p and 2.125 p
-    Limbs52 one;           // R
+    u64 x_limit, y_limit, far_limit;  // top limbs of 3.25 p, 2.125 p and 5.25 p
+    Limbs52 one;                      // R
     Limbs52 r_squared, r_cubed;
     Limbs52 two_to_264;  // from R = 2^256 to R = 2^260
+    Limbs52 two_to_256;  // and back
     Limbs52 nine_p;
     Limbs52 beta;  // the cube root of unity that goes with lambda, times R
 };

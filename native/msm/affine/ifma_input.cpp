@@ -1,5 +1,7 @@
 // What surrounds the sums, eight at a time with AVX-512 IFMA: points into the prepared table, scalars into digits.
 // Against the scalar code it replaces 64-bit carry chains by lanes; a scalar then costs about 20 cycles instead of 150.
+#include "msm/affine/ifma_input.hpp"
+
 #include <algorithm>
 
 #include "curve/glv.hpp"
@@ -7,9 +9,6 @@
 #include "msm/affine/lanes52.hpp"
 
 namespace whet::msm {
-
-void prepare_ifma(const std::byte* points, std::size_t n, bool montgomery, std::byte* table);
-void decompose_ifma(const std::byte* scalars, std::size_t n, const Digits& digits);
 
 namespace {
 

@@ -15,5 +15,6 @@ const Kernel portable_kernel = {"portable",
                                 decompose_scalar};
 
 const StrausSum straus_portable = Straus<Fp>::sum;
+const HornerSum horner_portable = horner<Fp>;
 
 }  // namespace whet::msm

@@ -18,9 +18,6 @@ constexpr Limbs<4> exponent = [] {
 }();
 constexpr std::size_t windows = (bit_length(exponent) + width - 1) / width;
 
-// Not const for the reason given for constants52.
-Limbs52 two_to_256 = split52(power_of_two_mod_p(256));
-
 struct Pair {
     Lanes a, b;
 };
@@ -39,7 +36,7 @@ void sixteen(const Fp* values, Fp* roots) {
         from[i] = reinterpret_cast<const std::byte*>(values + i);
         to[i] = reinterpret_cast<std::byte*>(roots + i);
     }
-    const Lanes enter = all_lanes(constants52.two_to_264), leave = all_lanes(two_to_256),
+    const Lanes enter = all_lanes(constants52.two_to_264), leave = all_lanes(constants52.two_to_256),
                 unit = all_lanes(constants52.one);
     Pair powers[std::size_t{1} << width];
     powers[0] = {unit, unit};

@@ -1,42 +1,83 @@
 #include "msm/affine/small.hpp"
 
+#include <algorithm>
+
+#if defined(__x86_64__)
+#include "msm/affine/few_ifma.hpp"
+#endif
+
 namespace whet::msm {
 
 namespace {
 
-// Crossovers on one core of a Zen 3 (benchmarks/msm_small.py): adx takes 484 against 561 us at 32 points and 699
-// against 682 at 48; portable 729 against 801 at 16 and 1,426 against 1,240 at 32. Beside the vectors it is an estimate
-// from their times: that kernel was not at hand.
-constexpr std::size_t most_beside_portable = 20;
+// Crossovers on one core of a Sapphire Rapids, against buckets at the best number of windows (benchmarks/msm_small.py):
+// eight to a vector 505 against 571 us at 256 points and 617 against 607 at 288; adx 395 against 406 at 32 and 520
+// against 500 at 44; portable 668 against 560 at 16. Vectors beat adx one by one from 3 points on.
+constexpr std::size_t most_beside_portable = 12;
 #if defined(__x86_64__)
-constexpr std::size_t most_beside_adx = 44, most_beside_vectors = 20;
+constexpr std::size_t most_beside_adx = 36, most_beside_vectors = 272, most_one_by_one = 2;
 static_assert(most_beside_adx <= straus_most);
+
+bool in_vectors(const Kernel& kernel, std::size_t n) { return &kernel == &ifma_kernel && n > most_one_by_one; }
 #endif
+
+StrausSum one_by_one(const Kernel& kernel) {
+#if defined(__x86_64__)
+    if (&kernel == &adx_kernel || (&kernel == &ifma_kernel && adx_kernel.usable())) return straus_adx;
+#endif
+    static_cast<void>(kernel);
+    return straus_portable;
+}
 
 }  // namespace
 
-SmallSums small_sums(const Kernel& kernel) {
+HornerSum fastest_horner() {
 #if defined(__x86_64__)
-    if (&kernel == &ifma_kernel) return {adx_kernel.usable() ? straus_adx : straus_portable, most_beside_vectors};
-    if (&kernel == &adx_kernel) return {straus_adx, most_beside_adx};
+    static const HornerSum fastest = adx_kernel.usable() ? horner_adx : horner_portable;
+    return fastest;
+#else
+    return horner_portable;
 #endif
-    static_cast<void>(kernel);
-    return {straus_portable, most_beside_portable};
 }
 
-G1Affine small_sum(const Kernel& kernel, const std::byte* table, const std::byte* scalars, std::size_t n, void* scratch,
-                   Counts& counts, u64& entries) {
-    const StrausSum sum = small_sums(kernel).sum;
-    if (kernel.montgomery_bits == 256) return sum(table, scalars, n, scratch, counts, entries);
-    auto* const points = static_cast<std::byte*>(scratch) + straus_bytes(n);
+std::size_t small_most(const Kernel& kernel) {
+#if defined(__x86_64__)
+    if (&kernel == &ifma_kernel) return most_beside_vectors;
+    if (&kernel == &adx_kernel) return most_beside_adx;
+#endif
+    static_cast<void>(kernel);
+    return most_beside_portable;
+}
+
+std::size_t small_bytes(const Kernel& kernel, std::size_t n) {
+#if defined(__x86_64__)
+    if (in_vectors(kernel, n)) return few_ifma_bytes(n);
+#endif
+    return straus_bytes(n) + (kernel.montgomery_bits == 256 ? 0 : point_bytes * n);
+}
+
+G1Affine small_sum(const Kernel& kernel, const std::byte* points, unsigned form_bits, const std::byte* scalars,
+                   std::size_t n, void* scratch, Counts& counts, u64& entries) {
+#if defined(__x86_64__)
+    if (in_vectors(kernel, n)) {
+        PointsByBit by_bit;
+        by_bit.fill(G1Affine::infinity());
+        few_ifma(points, form_bits == 260, scalars, n, scratch, reinterpret_cast<std::byte*>(by_bit.data()), counts,
+                 entries);
+        return fastest_horner()(by_bit);
+    }
+#endif
+    const StrausSum sum = one_by_one(kernel);
+    if (form_bits == 256) return sum(points, scalars, n, scratch, counts, entries);
+    auto* const plain = static_cast<std::byte*>(scratch) + straus_bytes(n);
     static const Fp sixteenth = Fp::from_u64(16).inverse();
     for (std::size_t i = 0; i < 2 * n; ++i) {
         Limbs<4> value;
-        std::memcpy(&value, table + field_bytes * i, field_bytes);
+        std::memcpy(&value, points + field_bytes * i, field_bytes);
         const Fp converted = Fp::from_montgomery_limbs(value) * sixteenth;
-        std::memcpy(points + field_bytes * i, &converted, field_bytes);
+        std::memcpy(plain + field_bytes * i, &converted, field_bytes);
     }
-    return sum(points, scalars, n, scratch, counts, entries);
+    return sum(plain, scalars, n, scratch, counts, entries);
 }
 
 }  // namespace whet::msm

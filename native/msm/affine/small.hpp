@@ -1,25 +1,27 @@
 // Sums of so few points that buckets would cost more than they save: which code, and up to how many.
 #pragma once
 
+#include "msm/affine/jacobian.hpp"
 #include "msm/affine/straus.hpp"
 
 namespace whet::msm {
 
 extern const StrausSum straus_portable;
+extern const HornerSum horner_portable;
 #if defined(__x86_64__)
 extern const StrausSum straus_adx;
+extern const HornerSum horner_adx;
 #endif
 
-// What goes with a kernel. The vector kernel has none of its own: its points are converted for the scalar one.
-struct SmallSums {
-    StrausSum sum;
-    std::size_t most;  // points up to which it is faster than the kernel's buckets
-};
-SmallSums small_sums(const Kernel& kernel);
+// The fastest of this CPU.
+HornerSum fastest_horner();
 
-// The sum of n points as they lie in a table of that kernel. `scratch`: small_bytes(n).
-G1Affine small_sum(const Kernel& kernel, const std::byte* table, const std::byte* scalars, std::size_t n, void* scratch,
-                   Counts& counts, u64& entries);
-constexpr std::size_t small_bytes(std::size_t n) { return straus_bytes(n) + point_bytes * n; }
+// Points up to which buckets are slower.
+std::size_t small_most(const Kernel& kernel);
+// Of scratch for n points, aligned to 64.
+std::size_t small_bytes(const Kernel& kernel, std::size_t n);
+// The sum of n points of 64 bytes in Montgomery form with R = 2^form_bits, 256 or that of the kernel.
+G1Affine small_sum(const Kernel& kernel, const std::byte* points, unsigned form_bits, const std::byte* scalars,
+                   std::size_t n, void* scratch, Counts& counts, u64& entries);
 
 }  // namespace whet::msm

@@ -10,6 +10,7 @@
 
 #include "curve/glv.hpp"
 #include "msm/affine/chunk.hpp"
+#include "msm/affine/jacobian.hpp"
 #include "msm/plants.hpp"
 
 namespace whet::msm {
@@ -39,7 +40,7 @@ constexpr std::size_t straus_bytes(std::size_t n) {
 }
 
 template <class Field>
-class Straus {
+class Straus : ScalarJacobian<Field> {
   public:
     static G1Affine sum(const std::byte* points, const std::byte* scalars, std::size_t n, void* scratch, Counts& counts,
                         u64& entries) {
@@ -52,9 +53,9 @@ class Straus {
 
   private:
     static constexpr std::size_t odd = straus_odd_multiples;
-    struct Jacobian {
-        Field x, y, z;
-    };
+    using Formulas = ScalarJacobian<Field>;
+    using Formulas::add, Formulas::added, Formulas::doubled, Formulas::slope_to, Formulas::squared;
+    using typename Formulas::Jacobian;
 
     Straus(std::size_t n, void* scratch) {
         Field* at = static_cast<Field*>(scratch);
@@ -65,20 +66,6 @@ class Straus {
         entries_ = reinterpret_cast<StrausEntry*>(at);
         multiples_ = reinterpret_cast<u8*>(entries_ + 2 * straus_entries_per_half * n);
         for (u16& head : heads_) head = no_straus_entry;
-    }
-
-    static Field squared(const Field& a) { return a * a; }
-    // Two products that do not need each other, one after the other: the processor overlaps them. In step, as the
-    // batches have them (multiply_pair), they took 9 % longer here: a pair has to be gathered from two places first.
-    struct Pair {
-        Field first, second;
-    };
-    static Pair products(const Field& a, const Field& b, const Field& c, const Field& d) { return {a * b, c * d}; }
-    static Field settled(const Field& value) {
-        if constexpr (requires { value.settled(); })
-            return value.settled();
-        else
-            return value;
     }
 
     // A point that counts: its digits go to the lists of their positions.
@@ -178,63 +165,8 @@ class Straus {
             }
         }
         if (infinite) return G1Affine::infinity();
-        const Field inverse = sum.z.inverse(), square = squared(inverse);
         ++counts.inversions;
-        const Field x = settled(sum.x * square), y = settled(sum.y * square * inverse);
-        Limbs<4> limbs[2];
-        std::memcpy(&limbs[0], &x, field_bytes);
-        std::memcpy(&limbs[1], &y, field_bytes);
-        return {Fp::from_montgomery_limbs(limbs[0]), Fp::from_montgomery_limbs(limbs[1])};
-    }
-
-    // 2M + 5S.
-    static Jacobian doubled(const Jacobian& p) {
-        const auto [a, b] = products(p.x, p.x, p.y, p.y);
-        const Field shifted = p.x + b;
-        const auto [c, s] = products(b, b, shifted, shifted);
-        const Field d = (s - a - c).doubled();
-        const Field e = a.doubled() + a;
-        const auto [ee, yz] = products(e, e, p.y, p.z);
-        const Field x = ee - d.doubled();
-        return {x, e * (d - x) - c.doubled().doubled().doubled(), yz.doubled()};
-    }
-    // 8M + 3S in two steps: between them h = 0 shows points that are equal (r = 0) or opposite.
-    struct Slope {
-        Field h, r, hh;
-    };
-    static Slope slope_to(const Jacobian& p, const Field& x, const Field& y) {
-        const Field zz = squared(p.z);
-        const auto [u, zzz] = products(x, zz, p.z, zz);
-        const Field h = u - p.x;
-        const auto [s, hh] = products(y, zzz, h, h);
-        return {h, s - p.y, hh};
-    }
-    static Jacobian added(const Jacobian& p, const Slope& s) {
-        const auto [hhh, v] = products(s.hh, s.h, p.x, s.hh);
-        const auto [rr, z] = products(s.r, s.r, p.z, s.h);
-        const Field x = rr - hhh - v.doubled();
-        const auto [left, right] = products(s.r, v - x, p.y, hhh);
-        return {x, left - right, z};
-    }
-
-    // For any two points.
-    static void add(Jacobian& sum, bool& infinite, const Field& x, const Field& y, Counts& counts) {
-        ++counts.additions;
-        if (infinite) {
-            sum = {x, y, Field::one()};
-            infinite = false;
-            return;
-        }
-        const Slope slope = slope_to(sum, x, y);
-        if (!slope.h.is_zero() || WHET_PLANT(straus_doubling_missed)) {
-            sum = added(sum, slope);
-        } else if (slope.r.is_zero()) {
-            sum = doubled(sum);
-            ++counts.doublings;
-        } else {
-            infinite = !WHET_PLANT(straus_cancellation_missed);
-            ++counts.cancellations;
-        }
+        return Formulas::affine(sum);
     }
 
     Field *x_, *beta_x_, *y_, *z_, *product_;  // `odd` for each point: P, 3P ..

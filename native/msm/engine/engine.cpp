@@ -15,7 +15,6 @@ namespace whet::msm {
 namespace {
 
 constexpr std::size_t scalars_per_task = 4096;
-constexpr unsigned all_bits = 128;
 
 std::size_t tasks_of(std::size_t n) { return (n + scalars_per_task - 1) / scalars_per_task; }
 
@@ -131,7 +130,6 @@ class Run {
     void fill_bits(Workspace& workspace, unsigned first, unsigned last);
     template <class Workspace>
     void keep_bits(Workspace& workspace, unsigned first, unsigned last);
-    G1Affine finish() const;
 
     template <class Body>
     void parallel(std::size_t tasks, Body&& body) {
@@ -147,7 +145,7 @@ class Run {
     Report& report_;
     StageClock clock_;
     std::size_t busy_ = 0;
-    std::array<G1Affine, all_bits> bit_;  // the result is the sum of 2^i bit_[i]
+    PointsByBit bit_;  // the result is the sum of 2^i bit_[i]
 };
 
 // How long the longest scalar is, and how many are not zero.
@@ -314,15 +312,6 @@ void Run::keep_bits(Workspace& workspace, unsigned first, unsigned last) {
     }
 }
 
-G1Affine Run::finish() const {
-    G1Jacobian sum = G1Jacobian::infinity();
-    for (std::size_t i = all_bits; i-- > 0;) {
-        sum = sum.doubled();
-        if (!bit_[i].is_infinity()) sum = add(sum, bit_[i]);
-    }
-    return sum.affine();
-}
-
 template <class Workspace>
 G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
     const Plan& plan = report_.plan;
@@ -351,7 +340,7 @@ G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
         report_.counts += reduction;
         clock_.end(Stage::bits);
     }
-    const G1Affine result = finish();
+    const G1Affine result = (&kernel_ == &portable_kernel ? horner_portable : fastest_horner())(bit_);
     clock_.end(Stage::finish);
     return result;
 }
@@ -478,16 +467,16 @@ G1Affine Engine::run_small(const Table& table, const std::byte* scalars, std::si
     StageClock clock(report);
     report.plan = plan_for(kernel_, n, n, 256, 0);
     keep_within_budget(report.plan, table.held_bytes());
-    small_.reserve(small_bytes(n));
-    const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, scalars, n,
-                                   small_.as<std::byte>(), report.counts, report.entries);
+    small_.reserve(small_bytes(kernel_, n));
+    const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, kernel_.montgomery_bits,
+                                   scalars, n, small_.as<std::byte>(), report.counts, report.entries);
     clock.end(Stage::finish);
     if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
     return sum;
 }
 
 Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
-    if (windows != 0 || n > small_sums(kernel).most) return make_plan(n, busy, scalar_bits, windows);
+    if (windows != 0 || n > small_most(kernel)) return make_plan(n, busy, scalar_bits, windows);
     Plan plan;
     plan.n = n;
     plan.small = true;
@@ -528,7 +517,7 @@ std::size_t total_bytes(const std::vector<MapRow>& map) {
 }
 
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
-    if (plan.small) return {{"prepared points", prepared_bytes}, {"small sums", small_bytes(plan.n)}};
+    if (plan.small) return {{"prepared points", prepared_bytes}, {"small sums", small_bytes(kernel, plan.n)}};
     const auto levels = levels_of(plan, 0, plan.batch);
     const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
     std::vector<MapRow> map = {{"prepared points", prepared_bytes},
