@@ -51,8 +51,10 @@ struct CallObject {
 struct TaskObject {
     PyObject_HEAD PyObject* runtime;
     PyObject* name;
-    PyObject* outputs;  // a tuple
-    PyObject* call;     // None for native bodies
+    PyObject* outputs;   // a tuple
+    PyObject* call;      // None for native bodies
+    PyObject* standard;  // what concurrent.futures looks at, once it does; null before
+    bool withdrawn;      // cancelled before a native body began
     unsigned long long id;
 };
 

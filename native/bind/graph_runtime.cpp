@@ -70,6 +70,7 @@ void bind_graph_runtime(nb::module_& m) {
         .def("listen", &BoundRuntime::listen, "tasks"_a, "timeout_ns"_a)
         .def("help", &BoundRuntime::help, "timeout_ns"_a)
         .def("cancel_these", &BoundRuntime::cancel_these, "tasks"_a)
+        .def("cancel_one", &BoundRuntime::cancel_one, "task"_a)
         .def("shutdown", &BoundRuntime::shutdown, "timeout_ns"_a)
         .def("cancel", &BoundRuntime::cancel)
         .def("done", &BoundRuntime::done, "task"_a)

@@ -220,6 +220,10 @@ class BoundRuntime {
         check_usable();
         runtime_->cancel_these(span_of(tasks));
     }
+    bool cancel_one(TaskId task) {
+        check_usable();
+        return runtime_->cancel_one(task);
+    }
     void shutdown(std::uint64_t timeout_ns) {
         waiting([&](Watch watch) { return runtime_->shutdown(timeout_ns, watch); });
     }

@@ -372,7 +372,7 @@ PyObject* translate() {
 
 PyObject* submit(PyObject* self, PyObject* const* given, Py_ssize_t count, PyObject* keywords) {
     auto& own = as<SubmitterObject>(self);
-    if (own.runtime == nullptr || own.closed || running_serial() == own.serial) {
+    if (own.runtime == nullptr || own.closed) {
         const nb::object usable = nb::steal<nb::object>(PyObject_CallMethod(self, "_usable", nullptr));
         if (!usable.is_valid()) return nullptr;
     }

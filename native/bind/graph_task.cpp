@@ -175,6 +175,7 @@ int task_clear(PyObject* self) {
     Py_CLEAR(task.name);
     Py_CLEAR(task.outputs);
     Py_CLEAR(task.call);
+    Py_CLEAR(task.standard);
     return 0;
 }
 
@@ -184,6 +185,7 @@ int task_traverse(PyObject* self, visitproc visit, void* arg) {
     Py_VISIT(task.name);
     Py_VISIT(task.outputs);
     Py_VISIT(task.call);
+    Py_VISIT(task.standard);
     Py_VISIT(Py_TYPE(self));
     return 0;
 }
@@ -227,6 +229,8 @@ PyMemberDef task_fields[] = {
     {"outputs", T_OBJECT_EX, offsetof(TaskObject, outputs), READONLY, "the arrays allocated for it"},
     {"_runtime", T_OBJECT_EX, offsetof(TaskObject, runtime), READONLY, nullptr},
     {"_call", T_OBJECT_EX, offsetof(TaskObject, call), READONLY, nullptr},
+    {"_standard", T_OBJECT, offsetof(TaskObject, standard), 0, nullptr},
+    {"_withdrawn", T_BOOL, offsetof(TaskObject, withdrawn), 0, nullptr},
     {},
 };
 PyType_Slot task_slots[] = {

@@ -206,11 +206,11 @@ bool Runtime::Turn::let_others_or_interrupted() {
 }
 
 Status Runtime::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
-    return Turn(*this, watch).submit(task, id, more);
+    return impl_->is_inside() ? impl_->submit_inside(task, id, watch) : Turn(*this, watch).submit(task, id, more);
 }
 
 bool Runtime::submit_at_once(TaskSpec& task, TaskId& id, Status& status) {
-    status = {impl_->check_caller(), 0, 0, {}};
+    status = {impl_->is_forked() ? Code::forked : Code::ok, 0, 0, {}};
     if (!status.ok()) return true;
     const Impl::Hold hold(*impl_);
     impl_->submit_trace_.begin();
@@ -335,6 +335,8 @@ void Runtime::cancel_these(std::span<const TaskId> tasks) {
     }
     impl_->some_cancelled_.store(!impl_->cancelled_ones_.empty(), std::memory_order_relaxed);
 }
+
+bool Runtime::cancel_one(TaskId task) { return !impl_->is_forked() && impl_->cancel_one(task); }
 
 Status Runtime::shutdown(std::uint64_t timeout_ns, Watch watch) {
     const Status status{impl_->check_caller(), 0, 0, {}};

@@ -141,7 +141,8 @@ class Runtime {
     std::uint32_t name_task(const std::string& name);
     std::string name_of(std::uint32_t name) const;
 
-    // Submits one task. Blocks while rings are full, running tasks meanwhile. With `more` the caller promises to go on
+    // Submits one task. Blocks while rings are full, running tasks meanwhile; a body of this runtime that submits runs
+    // none, and is refused where only its own end could make room. With `more` the caller promises to go on
     // submitting or to call flush() at once: workers are told in groups, which is cheaper.
     Status submit(TaskSpec& task, TaskId& id, bool more = false, Watch watch = {});
     // The same if it need not wait: false otherwise, and nothing has happened. Runs no tasks.
@@ -211,6 +212,8 @@ class Runtime {
     void cancel();
     // The same for these alone. A body that begins meanwhile runs.
     void cancel_these(std::span<const TaskId> tasks);
+    // True if this task has not begun and never will; what depends on it does not run either.
+    bool cancel_one(TaskId task);
 
     // Ends all workers. Tasks that have not begun are cancelled. If a body does not return within timeout_ns (0: no
     // limit) its thread is left behind with what it needs and the result is timed_out. After an interrupt it may be

@@ -31,6 +31,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Code check_open() const { return closing_ ? Code::shut_down : Code::ok; }
     bool is_forked() const { return born_ != fork_generation(); }
     bool is_inside() const;  // this thread is in a body of this runtime
+    int worker_here() const;
 
     // Holds the lock. In a forked child, where its holder may be missing, it does not.
     class Hold {
@@ -69,6 +70,10 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     void reclaim();
     bool done(TaskId task) const;
     bool failed(TaskId task) const { return failures_.has(task); }
+
+    // inside.cpp, edge of what the submitter and the workers do; without the lock
+    Status submit_inside(TaskSpec& task, TaskId& id, Watch watch);
+    bool cancel_one(TaskId task);
 
     // wait.cpp
     Status settle(std::uint64_t timeout_ns, Watch watch);
@@ -152,11 +157,12 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::uint64_t window_peak_ = 0;
     std::uint64_t blocked_[3] = {};  // window, heap, tensor map
     Status refusal_;
-    std::uint64_t spills_alive_ = 0;  // slots with arrays to free at retirement
-    bool poisoned_ = false;           // a producer of the task being submitted has failed
-    bool troubled_ = false;           // trouble_ as of this submission
-    std::vector<LostRegion> lost_;    // only while an error waits to be collected: what failed and has left the map
-    bool closing_ = false;            // nothing is taken any more
+    std::uint64_t spills_alive_ = 0;    // slots with arrays to free at retirement
+    std::vector<TaskId> stuck_inside_;  // tasks whose bodies wait for room, see submit_inside
+    bool poisoned_ = false;             // a producer of the task being submitted has failed
+    bool troubled_ = false;             // trouble_ as of this submission
+    std::vector<LostRegion> lost_;      // only while an error waits to be collected: what failed and has left the map
+    bool closing_ = false;              // nothing is taken any more
     bool shut_down_ = false;
     std::vector<Edge> edge_log_;
     std::unordered_map<std::string, std::uint32_t> name_numbers_;
@@ -169,6 +175,7 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     struct alignas(64) Worker {
         explicit Worker(const Config& config) : trace(config.trace, config.trace_capacity) {}
         std::atomic<std::uint32_t> running{0};  // slot of the body being run, plus one
+        std::atomic<std::uint32_t> begun{0};    // slot of the task it took up last, plus one, until it has no more
         std::atomic<std::uint64_t> completed{0};
         bool lent = false;                  // the worker's: on_rest is due
         ThreadTrace trace;                  // the worker's

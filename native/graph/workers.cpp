@@ -15,6 +15,7 @@ namespace {
 struct Inside {
     const void* runtime;
     const Inside* outer;
+    unsigned worker;
 };
 thread_local const Inside* inside __attribute__((tls_model("initial-exec"))) = nullptr;
 
@@ -27,11 +28,14 @@ Code Runtime::Impl::check_caller() const {
     return is_inside() ? Code::nested_submit : Code::ok;
 }
 
-bool Runtime::Impl::is_inside() const {
+bool Runtime::Impl::is_inside() const { return worker_here() >= 0; }
+
+// As which worker this thread is in a body of this runtime, -1: it is in none.
+int Runtime::Impl::worker_here() const {
     for (const Inside* at = inside; at != nullptr; at = at->outer) {
-        if (at->runtime == this) return true;
+        if (at->runtime == this) return static_cast<int>(at->worker);
     }
-    return false;
+    return -1;
 }
 
 // The task that a slot holds, given that the slot is in use: the only number below `head` within one window.
@@ -104,6 +108,7 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
         workers_[worker]->lent = false;
         workers_[worker]->running.store(0, std::memory_order_relaxed);
         core_.abandon(worker, slot);
+        workers_[worker]->begun.store(0, std::memory_order_release);
         workers_[worker]->completed.fetch_add(1, std::memory_order_relaxed);
         if (worker != 0) (void)start_thread(worker);
         throw;
@@ -124,6 +129,10 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
 inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     Worker& self = *workers_[worker];
+    // Before the question whether it is cancelled, so that whoever cancels it alone can tell who came first: see
+    // cancel_one(). The release is for whoever sees that this worker has gone on to another task.
+    self.begun.store(slot + 1, std::memory_order_release);
+    std::atomic_signal_fence(std::memory_order_seq_cst);
     bool skip = own.poisoned.get() != 0;
     if (const std::uint64_t below = cancel_below_.load(std::memory_order_relaxed); below != 0) [[unlikely]] {
         skip = skip || task_in(slot, core_.stream().submitted()) < below;
@@ -160,7 +169,7 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
 }
 
 bool Runtime::Impl::step(unsigned worker, unsigned most) {
-    const Inside here{this, inside};
+    const Inside here{this, inside, worker};
     // A body that ends its thread takes the way back through here.
     struct Leave {
         const Inside* outer;
@@ -170,6 +179,7 @@ bool Runtime::Impl::step(unsigned worker, unsigned most) {
     const bool worked = core_.step(
         worker, most, [this, worker](std::uint32_t slot) { return execute(worker, slot); },
         [this] { return attention_.load(std::memory_order_relaxed); });
+    if (worked) workers_[worker]->begun.store(0, std::memory_order_release);
     if (workers_[worker]->lent) [[unlikely]]
         rest(*workers_[worker]);
     if (worked && listeners_.load(std::memory_order_relaxed) != 0) [[unlikely]]

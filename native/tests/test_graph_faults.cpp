@@ -156,20 +156,82 @@ void a_body_that_never_returns(Policy policy) {
     std::this_thread::sleep_for(std::chrono::milliseconds(20));
 }
 
-void a_body_may_not_submit_to_its_own_runtime(Policy policy) {
-    Bench bench(small(policy, 16, 2));
+void a_body_may_submit_to_its_own_runtime_but_not_wait_for_it(Policy policy) {
+    Bench bench(small(policy, 64, 2));
     std::atomic<int> refused{0};
+    static std::atomic<int> ran{0};
+    ran = 0;
     for (int task = 0; task < 20; ++task) {
         bench.submit([&](auto, auto) {
             TaskSpec spec;
+            spec.kind = Kind::native;
+            spec.body = [](void* const*, const std::uint64_t*, void*) { return ran.fetch_add(1), 0; };
             TaskId id = 0;
-            refused.fetch_add(bench.runtime->submit(spec, id).code == Code::nested_submit);
+            check_ok(bench.runtime->submit(spec, id));
             refused.fetch_add(bench.runtime->wait_all().code == Code::nested_submit);
             return 0;
         });
     }
     check_ok(bench.runtime->wait_all());
-    CHECK(refused.load() == 40);
+    CHECK(refused.load() == 20);
+    CHECK(ran.load() == 20);
+}
+
+void a_body_that_fills_the_window_is_told(Policy policy) {
+    for (const unsigned workers : {1U, 2U, 3U}) {
+        Bench bench(small(policy, 16, workers));
+        std::atomic<int> refused{0};
+        std::atomic<std::uint64_t> submitted{0};
+        bench.submit([&](auto, auto) {
+            TaskSpec spec;
+            TaskId id = 0;
+            Status status;
+            while ((status = bench.runtime->submit(spec, id)).ok()) submitted.fetch_add(1);
+            refused.fetch_add(status.code == Code::window_deadlock);
+            return 0;
+        });
+        check_ok(bench.runtime->wait_all());
+        CHECK(refused.load() == 1);
+        CHECK(submitted.load() == 15);
+    }
+}
+
+// True is a promise: the body does not run. False as well: it has, or it does.
+void cancelling_one_task_and_running_it_never_both_happen(Policy policy) {
+    for (int round = 0; round < 40; ++round) {
+        Bench bench(small(policy, 64, 3));
+        std::atomic<int> ran[32] = {};
+        bool told[32] = {};
+        TaskId ids[32];
+        for (int task = 0; task < 32; ++task) {
+            ids[task] = bench.submit([&ran, task](auto, auto) { return ran[task].fetch_add(1), 0; });
+            if (task % 2 == 1) told[task - 1] = bench.runtime->cancel_one(ids[task - 1]);
+        }
+        for (int task = 1; task < 32; task += 4) told[task] = bench.runtime->cancel_one(ids[task]);
+        (void)bench.runtime->wait_all();
+        for (int task = 0; task < 32; ++task) CHECK(ran[task].load() == (told[task] ? 0 : 1));
+    }
+}
+
+void a_task_that_waits_is_cancelled_alone(Policy policy) {
+    Bench bench(hands_off(small(policy, 64, 2)));
+    Gate gate;
+    std::atomic<bool> begun{false};
+    std::atomic<int> ran{0};
+    const TaskId first = bench.submit([&](auto, auto) { return begun.store(true), gate.wait(); });
+    const TaskId second = bench.submit([&](auto, auto) { return ran.fetch_add(1), 0; }, {first});
+    const TaskId third = bench.submit([&](auto, auto) { return ran.fetch_add(1), 0; }, {second});
+    const TaskId other = bench.submit([&](auto, auto) { return ran.fetch_add(16), 0; }, {first});
+    while (!begun.load()) std::this_thread::yield();
+    CHECK(!bench.runtime->cancel_one(first));
+    CHECK(bench.runtime->cancel_one(second));
+    gate.open();
+    CHECK(bench.runtime->wait_all().code == Code::cancelled);
+    CHECK(ran.load() == 16);
+    CHECK(bench.runtime->wait(third).code == Code::cancelled);
+    check_ok(bench.runtime->wait(other));
+    CHECK(bench.runtime->cancel_one(second));
+    CHECK(!bench.runtime->cancel_one(first));
 }
 
 void cancelling_stops_what_has_not_begun(Policy policy) {
@@ -309,7 +371,10 @@ int main() {
         m17_m21_a_long_body_is_no_stall(policy);
         a_body_that_ends_its_thread(policy);
         a_body_that_never_returns(policy);
-        a_body_may_not_submit_to_its_own_runtime(policy);
+        a_body_may_submit_to_its_own_runtime_but_not_wait_for_it(policy);
+        a_body_that_fills_the_window_is_told(policy);
+        cancelling_one_task_and_running_it_never_both_happen(policy);
+        a_task_that_waits_is_cancelled_alone(policy);
         cancelling_stops_what_has_not_begun(policy);
         shutdown_from_every_state(policy);
         a_forked_child_is_told(policy);

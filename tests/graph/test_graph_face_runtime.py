@@ -328,8 +328,8 @@ def test_cancel_drops_what_has_not_begun():
         assert rt.submit(lambda: 3).result() == 3
 
 
-def test_bodies_may_not_use_their_own_runtime(rt):
-    for misuse in (lambda: rt.submit(lambda: None), rt.wait, rt.close):
+def test_bodies_may_not_wait_for_their_own_runtime(rt):
+    for misuse in (lambda: rt.map(len, ["a"]), rt.wait, rt.close, rt.submit(len, "a").wait):
         rt.submit(misuse)
         with pytest.raises(TaskFailed) as caught:
             rt.wait()

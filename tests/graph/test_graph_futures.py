@@ -124,10 +124,6 @@ def test_cancel_and_the_worker_never_both_win():
         assert sorted(ran) == [number for number, cancelled in enumerate(told) if not cancelled]
 
 
-def test_native_bodies_are_not_cancelled_one_by_one(rt):
-    assert not rt.submit(spin(1)).cancel()
-
-
 def test_the_traceback_of_the_body_is_in_what_result_raises(rt):
     task = rt.submit(boom, name="bad")
     for _ in range(2):

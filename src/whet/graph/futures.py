@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Generator
 from contextlib import suppress
 from enum import IntEnum
@@ -48,6 +49,8 @@ if TYPE_CHECKING:
         outputs: tuple[Any, ...]
         _runtime: Runtime
         _call: Call | None
+        _standard: notices.Standard | None
+        _withdrawn: bool
 
         def __new__(
             cls, runtime: Runtime, id: int, name: str, outputs: tuple[Any, ...], call: Call | None = None
@@ -81,16 +84,16 @@ class Task(TaskFields):
         return State.CANCELLED if state < State.DONE and self._dropped() else state
 
     def cancel(self) -> bool:
-        """True if it has not begun and now never will; what depends on it does not run either.
-
-        Python bodies alone can be told: a native one may have begun before anybody could say so, which is False.
-        """
+        """True if it has not begun and now never will; what depends on it does not run either."""
         if self.state() >= State.DONE:
             return self.cancelled()
-        if self._call is None or not self._call.drop():
-            return False
-        self._runtime.tell(self)
-        return True
+        if self._call is not None:
+            dropped = self._call.drop()
+        else:
+            dropped = self._withdrawn = self._runtime.withdraw(self)
+        if dropped:
+            self._runtime.tell(self)
+        return dropped
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when the task is done. Raises its own error if it failed, TaskCancelled if it did not run; every
@@ -144,7 +147,28 @@ class Task(TaskFields):
         return self._call.value if self._call is not None else None
 
     def _dropped(self) -> bool:
-        return self._call is not None and self._call.dropped
+        return self._withdrawn or (self._call is not None and self._call.dropped)
+
+    # What concurrent.futures.wait and as_completed look at.
+
+    @property
+    def _condition(self) -> threading.Condition:
+        return self._as_standard().condition
+
+    @property
+    def _state(self) -> str:
+        return self._as_standard().state
+
+    @property
+    def _waiters(self) -> list[Any]:
+        return self._as_standard().waiters
+
+    def _as_standard(self) -> notices.Standard:
+        with notices.making:
+            if self._standard is None:
+                self._standard = notices.Standard()
+                self.add_done_callback(self._standard.finish)
+        return self._standard
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.name}>"

@@ -34,6 +34,38 @@ def call(function: Callback, task: Task) -> None:
         _log.exception("a callback of %r raised", task)
 
 
+making = threading.RLock()
+"""Held while a task gets its `Standard`."""
+
+
+class Standard:
+    """One task as concurrent.futures.wait and as_completed know futures: a state that changes under a condition, and
+    waiters that are told of it. Those two functions, and no others, look at these."""
+
+    def __init__(self) -> None:
+        self.condition = threading.Condition()
+        self.state = "PENDING"
+        self.waiters: list[Any] = []
+
+    def finish(self, task: Task) -> None:
+        cancelled = failed = False
+        try:
+            cancelled = task.cancelled()
+            failed = not cancelled and task.exception() is not None
+        except Exception:  # its outcome is not known any more, or its runtime is gone; asking for it says so
+            failed = True
+        with self.condition:
+            self.state = "CANCELLED_AND_NOTIFIED" if cancelled else "FINISHED"
+            for waiter in self.waiters:
+                if cancelled:
+                    waiter.add_cancelled(task)
+                elif failed:
+                    waiter.add_exception(task)
+                else:
+                    waiter.add_result(task)
+            self.condition.notify_all()
+
+
 class Notices:
     """The callbacks of one runtime. Holds the tasks that somebody waits for, and with them their runtime."""
 

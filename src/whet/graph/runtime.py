@@ -229,6 +229,11 @@ class Runtime(Submitter):
         with translated():
             self._native.cancel_these(ids)
 
+    def withdraw(self, task: Task) -> bool:
+        """Cancels one task if it has not begun; whether that is so."""
+        with translated():
+            return bool(self._native.cancel_one(task.id))
+
     def notify(self, task: Task, function: Callback) -> None:
         """`task.add_done_callback` for a task that is not done."""
         self._notices.add(task, function)
@@ -323,8 +328,8 @@ class Runtime(Submitter):
     def _not_inside(self) -> None:
         if running_serial() == self._serial:
             raise BadInput(
-                "a task body submits to or waits for the runtime that runs it",
-                cure="submit from the thread that owns the runtime",
+                "a task body waits for the runtime that runs it, or submits many tasks at once to it",
+                cure="let it submit single tasks and return them; wait from the thread that owns the runtime",
             )
 
     def _usable(self) -> None:

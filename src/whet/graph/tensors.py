@@ -99,15 +99,35 @@ def array_of(given: Any, how: str, writes: bool) -> Array:
     else:
         outputs = getattr(given, "outputs", None)
         if not isinstance(outputs, tuple):
-            raise BadInput(f"{how}: {type(given).__name__} is not a numpy array", cure="np.asarray(...) first")
-        if len(outputs) != 1:
+            array = _shared(given, how)
+        elif len(outputs) == 1:
+            array = outputs[0]
+        else:
             raise BadInput(f"{how}: the task has {len(outputs)} outputs", cure="name one: task.outputs[i]")
-        array = outputs[0]
     if array.dtype.hasobject:
         raise BadInput(f"{how}: an array of Python objects has no bytes to track", cure="numbers of a fixed size")
     if writes and not array.flags.writeable:
         raise BadInput(f"{how}: the array is read-only", cure="pass it with In, or a writable copy")
     return array
+
+
+def _shared(given: Any, how: str) -> Array:
+    """An array over the memory of something else, without a copy: a buffer, what numpy can read, or DLPack."""
+    try:
+        array: Array = np.asarray(given, copy=False)
+        return array
+    except Exception as error:  # numpy says so in several ways, and so do those who give their memory away
+        reason = error
+    if hasattr(given, "__dlpack__"):
+        try:
+            array = np.from_dlpack(given)
+            return array
+        except Exception as error:
+            reason = error
+    raise BadInput(
+        f"{how}: {type(given).__name__} is not a numpy array and does not share its memory: {reason}",
+        cure="np.asarray(...) first",
+    )
 
 
 class Buffer(NamedTuple):
