@@ -8,7 +8,9 @@ NATIVE := $(shell find native -type f 2>/dev/null)
 TEST_WORKERS ?= 3
 TRIALS ?= 200
 
-.PHONY: help setup system driver demo test soak lib bench bench-peers lint format clean
+ARCH ?= $(shell uname -m)
+
+.PHONY: help setup system driver demo test soak lib wheel test-wheel bench bench-peers lint format clean
 
 help: ## this list
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -43,6 +45,17 @@ demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's
 test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder
 
+$(VENV)/.wheel: $(VENV)/.deps
+	$(BIN)/python -c '$(NAMES); print(*of["wheel"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
+	touch $@
+
+wheel: $(VENV)/.wheel ## dist/whet-….whl for any Linux with glibc 2.28 or later; ARCH=aarch64 for the other processor
+	$(BIN)/python tools/build_wheel $(ARCH)
+
+test-wheel: setup wheel ## the wheel in an empty environment without a compiler; wheels for arm64 under an emulator
+	@tools/arm64_python || echo "left out: arm64 under an emulator"
+	WHET_WHEELS=dist $(BIN)/pytest -s tests/project/installed_wheel.py
+
 lib: $(VENV)/.deps ## libwhet_msm, the sum as a shared library, and its C header, in build/lib
 	$(BIN)/cmake -S native -B build/native-c -G Ninja -DCMAKE_MAKE_PROGRAM=$(abspath $(BIN)/ninja) -DWHET_PYTHON=OFF
 	$(BIN)/cmake --build build/native-c --target whet_msm_c
@@ -62,6 +75,7 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
 	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
 	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py
+	$(MAKE) test-wheel
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with
 	@benchmarks/graph_peers/build
@@ -79,4 +93,4 @@ format: setup ## rewrite sources in the house format
 	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format -i
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build .cache report.html
+	rm -rf $(VENV) build dist .cache report.html
