@@ -73,6 +73,7 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak --trials $(TRIALS) --busy
 	$(BIN)/python benchmarks/soak_honest.py
 	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
+	$(BIN)/python benchmarks/soak_revisions.py --trials 20
 	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
 	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py
 	$(MAKE) test-wheel

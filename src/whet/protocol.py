@@ -79,20 +79,23 @@ class Knob:
 class Variant(msgspec.Struct, frozen=True):
     """One named way to compute, with every knob filled in. `str()` is the spelling users type.
 
-    `file` is set for a candidate: a variant from a file of its own, which only its own process ever loads.
+    `file` is set for a candidate: a variant from a file of its own, which only its own process ever loads. `revision`
+    is set for a variant as it is in another revision of its project.
     """
 
     name: str
     knobs: dict[str, KnobValue] = {}
     file: str = ""
+    revision: str = ""
 
     def __str__(self) -> str:
+        of = f"@{self.revision}" if self.revision else ""
         if self.file:
-            return f"{Path(self.file).name}:{self.name}"
+            return f"{Path(self.file).name}:{self.name}{of}"
         if not self.knobs:
-            return self.name
+            return f"{self.name}{of}"
         spelled = (f"{k}={str(v).lower() if isinstance(v, bool) else v}" for k, v in self.knobs.items())
-        return f"{self.name}:{','.join(spelled)}"
+        return f"{self.name}:{','.join(spelled)}{of}"
 
 
 @dataclass(frozen=True)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,7 +18,10 @@ from whet.cli.plan_options import (
     run_and_store,
     shown_progress,
 )
-from whet.errors import ExitCode
+from whet.errors import BadInput, ExitCode
+
+if TYPE_CHECKING:
+    from whet.evidence.record import Run
 
 
 @click.command("ab", short_help="gate, interleaved trial, verdict")
@@ -27,7 +32,18 @@ from whet.errors import ExitCode
 @click.option(
     "--baseline", metavar="VARIANT", help="What the others are compared with; the first variant unless given."
 )
-@click.option("--fail-if-slower", is_flag=True, help="Exit with 1 if any variant is SLOWER than the baseline.")
+@click.option("--against", metavar="REVISION", help="Compare each variant with itself in that revision of git.")
+@click.option(
+    "--fail-if-slower",
+    type=options.Share(),
+    is_flag=False,
+    flag_value="",
+    metavar="[SHARE]",
+    help="Exit with 1 if any variant is SLOWER than the baseline; a share such as 3% is the --effect as well.",
+)
+@click.option(
+    "--summary", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write Markdown for a review."
+)
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML report.")
 @click.option("--tails", is_flag=True, help="Show mean, 90th and 99th percentile as well.")
 @options.store_path
@@ -39,6 +55,14 @@ def command(**given: Any) -> ExitCode:
     a candidate from another file (candidate.py:name), which only its own process ever loads. Without any, all variants
     of the engine take part. Each is checked against the oracle on every repeat; one that is wrong is refused and has
     no time. The run is stored.
+
+    \b
+    whet ab kernels.py@main kernels.py horner     one variant of two revisions, in one trial
+    whet ab msm affine --against main --build 'make setup'
+
+    A VARIANT may have @REVISION behind it: that one is loaded from a tree of its own, in its own process. With two
+    revisions of a file, or --against, there is one trial per variant, against itself; inputs and oracle are those of
+    the working tree.
 
     Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
     UNDECIDED; else 0. Ctrl-C in a trial stores what was measured and exits with 130.
@@ -55,7 +79,9 @@ def compare(
     profile: str | None,
     baseline: str | None,
     budget: BudgetChoice,
-    fail_if_slower: bool,
+    against: str | None,
+    fail_if_slower: float | None,
+    summary: Path | None,
     report: Path | None,
     tails: bool,
     store_path: Path | None,
@@ -63,30 +89,66 @@ def compare(
     **planned: Any,
 ) -> ExitCode:
     from whet.cli.check import runnable
-    from whet.cli.console import print_json
-    from whet.cli.output import require_writable, write_text
-    from whet.cli.run_view import exit_code, show_run
+    from whet.cli.output import require_writable
+    from whet.cli.run_view import exit_code
     from whet.cli.settings import open_store
     from whet.evidence import cases
+    from whet.evidence.asked_variants import at_revisions, split_files
     from whet.evidence.comparison import baseline_of, make_plan
     from whet.evidence.registry import load
 
+    engine, named, revisions = split_files(engine, variants)
+    if against is not None:
+        revisions = _only_revisions(revisions, against)
     loaded = load(engine)
-    plan = make_plan(loaded, variants or runnable(loaded.engine, planned["device"]), **planned)
-    base = baseline_of(loaded, plan, baseline)
+    if fail_if_slower:
+        budget = replace(budget, effect=fail_if_slower)
+    trials = [list(named or runnable(loaded.engine, planned["device"]))]
+    if revisions:
+        trials = [at_revisions(name, revisions) for name in trials[0]]
+    plans = [make_plan(loaded, trial, **planned) for trial in trials]
+    bases = [baseline_of(loaded, plan, baseline) for plan in plans]
     case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
     require_writable(report)
-    with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
-        run = run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=show)
+    require_writable(summary)
+    runs = []
+    for plan, base in zip(plans, bases, strict=True):
+        with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
+            runs.append(run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=show))
+        if runs[-1].interrupted:
+            break
+    tell(runs, tails=tails, as_json=as_json, report=report, summary=summary)
+    return exit_code(runs, fail_if_slower=fail_if_slower is not None)
+
+
+def _only_revisions(found: list[str], against: str) -> list[str]:
+    if found:
+        raise BadInput("two revisions of a file and --against exclude each other", cure="give one of them")
+    if not against:
+        raise BadInput("--against names no revision", cure="write a branch, a tag or a commit")
+    return [against, ""]
+
+
+def tell(
+    runs: Sequence[Run], *, tails: bool, as_json: bool, report: Path | None = None, summary: Path | None = None
+) -> None:
+    """What was found, on the terminal and in the files that were asked for."""
+    from whet.cli.console import print_json
+    from whet.cli.output import write_text
+    from whet.cli.run_view import show_run
+
     if as_json:
-        print_json(run)
-    else:
+        print_json(runs[0] if len(runs) == 1 else {"runs": runs})
+    for run in [] if as_json else runs:
         show_run(run, tails=tails)
         click.echo(f"run {run.id}; again: {run.command}")
     if report is not None:
         from whet.evidence.report import render_report
 
-        write_text(report, render_report([run]))
+        write_text(report, render_report(runs))
         if not as_json:
             click.echo(f"report: {report}")
-    return exit_code([run], fail_if_slower=fail_if_slower)
+    if summary is not None:
+        from whet.evidence.report.summary import as_summary
+
+        write_text(summary, as_summary(runs))

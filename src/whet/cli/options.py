@@ -17,6 +17,24 @@ store_path = click.option(
 )
 
 
+class Share(click.ParamType[float]):
+    """A share of the time: 3%, or 0.03. Nothing is 0."""
+
+    name = "share"
+
+    def convert(self, value: object, param: click.Parameter | None, ctx: click.Context | None) -> float:
+        text = str(value).strip()
+        if not text:
+            return 0.0
+        try:
+            share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+        except ValueError:
+            self.fail(f"{text!r} is no share; write 3% or 0.03, and the option behind the variants", param, ctx)
+        if not 0 < share < 1:
+            self.fail(f"{text!r} does not lie between 0 and 1; write 3% or 0.03", param, ctx)
+        return share
+
+
 def finite(ctx: click.Context, parameter: click.Parameter, value: float | None) -> float | None:
     """NaN passes every range check of click, and no range excludes infinity by itself."""
     if value is not None and not math.isfinite(value):

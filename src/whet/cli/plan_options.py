@@ -71,6 +71,11 @@ _OPTIONS = (
         callback=options.finite,
         help="A call that takes longer is refused as hung.",
     ),
+    click.option(
+        "--build",
+        metavar="COMMAND",
+        help="With a variant of another revision: how that revision is built, in its own folder; kept by commit.",
+    ),
 )
 
 

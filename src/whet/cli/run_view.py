@@ -146,12 +146,21 @@ def _cells(run: Run, gate: Gate, verdict: Verdict | None) -> dict[str, str]:
     return cells
 
 
+def _surely_not_slower(verdict: Verdict) -> bool:
+    """Not decided between SAME and FASTER, which is all the same to somebody who asked for SLOWER."""
+    low, high, limit = verdict.low, verdict.high, 1 + verdict.effect
+    if verdict.outcome.value != "UNDECIDED" or low is None or high is None:
+        return False
+    return low < 1 - verdict.effect and high <= limit and verdict.ratios.get("mean", 0.0) <= limit
+
+
 def exit_code(runs: Sequence[Run], *, fail_if_slower: bool = False) -> ExitCode:
     """130 if a run was interrupted, else 3 if the gate refused any variant, then 1 if a slower one counts as failure,
-    then 2 if any is undecided."""
+    then 2 if any is undecided; with `fail_if_slower` one that is surely not slower counts as fine."""
     if any(run.interrupted for run in runs):
         return ExitCode.INTERRUPTED
-    outcomes = {verdict.outcome.value for run in runs for verdict in run.verdicts}
+    verdicts = [verdict for run in runs for verdict in run.verdicts]
+    outcomes = {one.outcome.value for one in verdicts if not (fail_if_slower and _surely_not_slower(one))}
     if "REFUSED" in outcomes or any(not gate.green for run in runs for gate in run.gates):
         return ExitCode.REFUSED
     if fail_if_slower and "SLOWER" in outcomes:

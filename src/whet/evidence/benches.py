@@ -14,7 +14,7 @@ import msgspec
 
 from whet.errors import WhetError
 from whet.evidence import messages, system
-from whet.evidence.messages import Done, Layout, Load
+from whet.evidence.messages import Done, Layout, Load, Tree
 from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY, Isolation
 from whet.evidence.system import NotStopped
@@ -36,6 +36,9 @@ class Plan:
     clock: Clock = "wall"
     call_limit_s: float = 60.0
     regime: str = "warm"
+    # By revision: where those variants come from that are not of the working tree, and the command that built them.
+    trees: Mapping[str, Tree] = field(default_factory=dict)
+    build: str | None = None
     # Only tests give variants unequal numbers of calls; by name, a factor on the trial's own number.
     more_calls: Mapping[str, int] = field(default_factory=dict)
 
@@ -152,7 +155,8 @@ class Benches:
         if ask:
             variant = self._runs(stand)
             ref = "" if variant is None or variant.file else self.plan.ref
-            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device))
+            tree = self.plan.trees.get(variant.revision) if variant else None
+            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device, tree=tree))
             return None
         answer = stand.worker.answer(START_LIMIT_S)
         return Red("raised", answer.text) if isinstance(answer, messages.Raised) else None

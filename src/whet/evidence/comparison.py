@@ -5,6 +5,7 @@ from __future__ import annotations
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 
 from whet.errors import BadInput
 from whet.evidence import seeds, system
@@ -13,13 +14,16 @@ from whet.evidence.budgets import BUDGETS, Budget
 from whet.evidence.cases import choose
 from whet.evidence.examined import was_examined
 from whet.evidence.experiment import Experiment, Progress, default_evidence_folder
+from whet.evidence.messages import Tree
 from whet.evidence.record import Run
-from whet.evidence.registry import Loaded, load
+from whet.evidence.registry import Loaded, load, source_file
+from whet.evidence.revision import make_tree, repository_of
+from whet.evidence.revision_probe import require_variant
 from whet.evidence.rig import Plan
 from whet.evidence.statistics import EFFECT, Judge
 from whet.evidence.store import Store
 from whet.evidence.store_rescue import add_or_keep
-from whet.protocol import Case, Clock
+from whet.protocol import Case, Clock, Variant
 
 CALL_LIMIT_S = 60.0
 
@@ -68,7 +72,14 @@ def ab(
 
 
 def make_plan(
-    loaded: Loaded, variants: Sequence[str], *, device: str | None, seed: int | None, clock: Clock, call_limit_s: float
+    loaded: Loaded,
+    variants: Sequence[str],
+    *,
+    device: str | None,
+    seed: int | None,
+    clock: Clock,
+    call_limit_s: float,
+    build: str | None = None,
 ) -> Plan:
     """Reads variants and device against what the engine offers."""
     engine = loaded.engine
@@ -87,7 +98,20 @@ def make_plan(
     drawn = seeds.fresh() if seed is None else seed
     # Every process of this user can read a command line.
     system.host().hide_arguments(frozenset([str(drawn)]))
-    return Plan(engine, loaded.ref, tuple(chosen), where, drawn, clock, call_limit_s)
+    trees = trees_of(loaded, chosen, build)
+    return Plan(engine, loaded.ref, tuple(chosen), where, drawn, clock, call_limit_s, trees=trees, build=build)
+
+
+def trees_of(loaded: Loaded, variants: Sequence[Variant], build: str | None) -> dict[str, Tree]:
+    """The trees of all revisions that the variants name, by revision; each variant is there."""
+    trees: dict[str, Tree] = {}
+    for variant in variants:
+        if variant.revision:
+            root = repository_of(Path(variant.file or source_file(loaded)))
+            if variant.revision not in trees:
+                trees[variant.revision] = make_tree(root, variant.revision, build)
+            require_variant(loaded.ref, variant, trees[variant.revision])
+    return trees
 
 
 def baseline_of(loaded: Loaded, plan: Plan, asked: str | None) -> str:

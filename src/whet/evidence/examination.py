@@ -184,7 +184,8 @@ def failure(plan: Plan, refusal: Refusal, fails_again: str, saved: str | None) -
 def check_command(plan: Plan, case: Case, turns: int) -> str:
     """The command line that repeats this examination to the byte."""
     variant = plan.variants[0]
-    words = ["whet", "check", plan.ref, f"{variant.file}:{variant.name}" if variant.file else str(variant)]
+    of = f"@{variant.revision}" if variant.revision else ""
+    words = ["whet", "check", plan.ref, f"{variant.file}:{variant.name}{of}" if variant.file else str(variant)]
     for axis, size in case.sizes.items():
         words += ["--size", f"{axis}={size}"]
     words += ["--profile", case.profile, "--seed", str(plan.seed), "--repeats", str(turns)]
@@ -192,6 +193,8 @@ def check_command(plan: Plan, case: Case, turns: int) -> str:
         words += ["--device", plan.device]
     if plan.clock != "wall":
         words += ["--clock", plan.clock]
+    if variant.revision and plan.build:
+        words += ["--build", plan.build]
     if plan.call_limit_s != Plan.call_limit_s:
         words += ["--call-limit", f"{plan.call_limit_s:g}"]
     return shlex.join(words)

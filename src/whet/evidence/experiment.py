@@ -87,7 +87,10 @@ class Experiment:
         began = time.monotonic()
         created = datetime.now(UTC)
         adapter = adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
-        surroundings = environment.capture(self._engine_folder(), {"adapter": adapter} if adapter else None)
+        extra = {"adapter": adapter} if adapter else {}
+        if self.plan.trees:
+            extra["revisions"] = {name: tree.commit for name, tree in self.plan.trees.items()}
+        surroundings = environment.capture(self._engine_folder(), extra)
         memory = self._memory()
         accounts = Accounts(effect=self.effect, judge=self.judge, clock=self.plan.clock, baseline=self.baseline)
         with Rig(self.plan) as rig:
@@ -304,7 +307,7 @@ class Experiment:
         return {str(v): offered[v.name] for v in self.plan.variants if not v.file and offered.get(v.name)}
 
     def _memory(self) -> dict[str, Any]:
-        own = [variant for variant in self.plan.variants if not variant.file]
+        own = [variant for variant in self.plan.variants if not variant.file and not variant.revision]
         rows = {str(variant): ask(self.plan.engine, "memory_map", self.case, variant) for variant in own}
         return {
             name: [{"name": row.name, "size_bytes": row.size_bytes, "lifetime": row.lifetime} for row in some]

@@ -33,7 +33,14 @@ class _Standing:
         self.checks = 0
         self.failure: Failure | None = None
         self._worker = Worker("bench")
-        self._worker.post(Load(ref="" if variant.file else plan.ref, variant=variant, device=plan.device))
+        self._worker.post(
+            Load(
+                ref="" if variant.file else plan.ref,
+                variant=variant,
+                device=plan.device,
+                tree=plan.trees.get(variant.revision),
+            )
+        )
 
     def loaded(self) -> None:
         self._worker.greet()

@@ -19,12 +19,26 @@ class Request(msgspec.Struct, frozen=True, kw_only=True, tag=True):
     fds: int = 0
 
 
+class Tree(msgspec.Struct, frozen=True, kw_only=True):
+    """A revision's own copy of the working tree `of`. `site` holds what its build put there beside it."""
+
+    root: str
+    of: str
+    site: str
+    label: str
+    commit: str
+
+
 class Load(Request, frozen=True, kw_only=True, tag=True):
-    """Load the task, or nothing but a candidate's own file. An empty `ref` means neither: the empty variant."""
+    """Load the task, or nothing but a candidate's own file. An empty `ref` means neither: the empty variant.
+
+    With a `tree` it is loaded as it is in that revision.
+    """
 
     ref: str = ""
     variant: Variant | None = None
     device: str = "cpu"
+    tree: Tree | None = None
 
 
 class Measure(Request, frozen=True, kw_only=True, tag=True):

@@ -80,6 +80,12 @@ def load(ref: str) -> Loaded:
     return Loaded(engine, f"{path}:{class_name}" if class_name else str(path), hashlib.sha256(source).hexdigest())
 
 
+def source_file(loaded: Loaded) -> str:
+    """The file that defines an engine, however it was named."""
+    path = _split(loaded.ref)[0]
+    return path if path.endswith(".py") else inspect.getsourcefile(type(loaded.engine)) or path
+
+
 def _split(ref: str) -> tuple[str, str]:
     head, colon, tail = ref.rpartition(":")
     return (head, tail) if colon and head.endswith(".py") else (ref, "")

@@ -7,9 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Protocol
 
+import msgspec
+
 from whet.errors import BadInput
 from whet.evidence.messages import Load
 from whet.evidence.registry import import_file, load
+from whet.evidence.revision_path import moved, take_modules_from
 from whet.protocol import Arrays, Case, Engine, Timing, Variant
 
 
@@ -105,6 +108,21 @@ def runnable(asked: Load) -> Runnable:
     """Loads what the message names, and nothing else."""
     if asked.variant is None:
         return Empty()
-    if asked.variant.file:
-        return Candidate(Path(asked.variant.file), asked.variant.name, asked.device)
-    return TaskVariant(load(asked.ref).engine, asked.variant, asked.device)
+    # What a variant computes does not hang on where it came from.
+    variant = msgspec.structs.replace(asked.variant, revision="")
+    if variant.file:
+        file = variant.file
+        if asked.tree is not None:
+            take_modules_from(asked.tree)
+            file = moved(file, asked.tree)
+        return Candidate(Path(file), variant.name, asked.device)
+    return TaskVariant(engine_of(asked), variant, asked.device)
+
+
+def engine_of(asked: Load) -> Engine:
+    """The engine that a message names, as it is in the message's revision."""
+    if asked.tree is None:
+        return load(asked.ref).engine
+    take_modules_from(asked.tree)
+    path, py, wanted = asked.ref.partition(".py")
+    return load(moved(f"{path}.py", asked.tree) + wanted if py else asked.ref).engine

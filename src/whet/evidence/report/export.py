@@ -45,9 +45,9 @@ def as_markdown(export: Export) -> str:
 def _run_as_markdown(run: Run, export: Export) -> str:
     said = headline(run)
     lines = [
-        f"## {_cell(said.text)}",
+        f"## {cell(said.text)}",
         "",
-        f"{run.engine}, {run.case}, {run.device}, run `{run.id}`. {_cell(said.detail)}",
+        f"{run.engine}, {run.case}, {run.device}, run `{run.id}`. {cell(said.detail)}",
         "",
     ]
     lines += [
@@ -64,18 +64,19 @@ def _run_as_markdown(run: Run, export: Export) -> str:
                 interval = units.interval(verdict.low, verdict.high)
         word = verdict.outcome.value if verdict else "baseline"
         colour = "green" if gate.green else "red"
-        lines.append(f"| {_cell(gate.variant)} | {word} | {ratio} | {interval} | {colour} | {remarks.checked(gate)} |")
+        lines.append(f"| {cell(gate.variant)} | {word} | {ratio} | {interval} | {colour} | {remarks.checked(gate)} |")
     if control := remarks.control_in_words(run):
-        lines.append(f"\nNoise floor: {_cell(control)}.")
-    lines += [f"\nIsolation weaker than usual: {_cell(missing)}." for missing in remarks.weaker_isolation(run)]
-    lines += [f"\nWarning, {_cell(w.kind)}: {_cell(w.seen)}. {_cell(w.advice)}." for w in run.warnings]
+        lines.append(f"\nNoise floor: {cell(control)}.")
+    lines += [f"\nIsolation weaker than usual: {cell(missing)}." for missing in remarks.weaker_isolation(run)]
+    lines += [f"\nWarning, {cell(w.kind)}: {cell(w.seen)}. {cell(w.advice)}." for w in run.warnings]
     lines += [
-        f"\nDecided {d.decided}: ship `{d.ship}`, because {_cell(d.because)}"
+        f"\nDecided {d.decided}: ship `{d.ship}`, because {cell(d.because)}"
         for d in export.decisions
         if d.run_id == run.id
     ]
     return "\n".join([*lines, "", f"    {run.command}", ""])
 
 
-def _cell(text: str) -> str:
+def cell(text: str) -> str:
+    """Text of others, safe in a Markdown table."""
     return " ".join(text.split()).replace("|", "\\|").replace("<", "&lt;")
