@@ -41,8 +41,12 @@ def whet(folder: Path, *words: str) -> subprocess.CompletedProcess:
 @pytest.mark.alone
 def test_a_slowdown_of_8_percent_is_found(repository, tmp_path):
     summary = tmp_path / "summary.md"
-    words = ("kernels.py@faster", "kernels.py", "--fail-if-slower", "3%", "--seconds", "120", "--json")
-    done = whet(repository, "ab", *words, "--summary", str(summary))
+    words = ("kernels.py@faster", "kernels.py", "--fail-if-slower", "3%", "--json")
+    for _ in range(4):
+        done = whet(repository, "ab", *words, "--summary", str(summary))
+        # A machine that is too busy to tell is asked again.
+        if done.returncode != ExitCode.UNDECIDED:
+            break
     run = json.loads(done.stdout)
     assert done.returncode == ExitCode.SLOWER, run["verdicts"]
     assert run["variants"] == ["mix@faster", "mix"] and run["baseline"] == "mix@faster"
@@ -55,9 +59,13 @@ def test_a_slowdown_of_8_percent_is_found(repository, tmp_path):
 
 @pytest.mark.alone
 def test_an_identical_commit_passes_twice(repository):
-    for _ in range(2):
-        done = whet(repository, "ab", "kernels.py", "--against", "slower", "--fail-if-slower=3%", "--seconds", "120")
-        assert done.returncode == ExitCode.OK, done.stdout
+    """A machine that is too busy to tell says 2, and is asked again; 1 would be wrong at any time."""
+    codes = []
+    while codes.count(ExitCode.OK) < 2 and len(codes) < 5:
+        done = whet(repository, "ab", "kernels.py", "--against", "slower", "--fail-if-slower=3%")
+        codes.append(done.returncode)
+        assert codes[-1] in (ExitCode.OK, ExitCode.UNDECIDED), done.stdout
+    assert codes.count(ExitCode.OK) == 2
 
 
 def test_an_old_revision_that_is_wrong_has_no_time(repository):

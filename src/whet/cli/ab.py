@@ -18,6 +18,7 @@ from whet.cli.plan_options import (
     run_and_store,
     shown_progress,
 )
+from whet.cli.programs import compare_commands, given_for_programs, program_options
 from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
 @click.argument("engine", type=EngineName())
 @click.argument("variants", nargs=-1, type=VariantName(), metavar="[VARIANT]...")
 @plan_options
+@program_options
 @budget_options
 @click.option(
     "--baseline", metavar="VARIANT", help="What the others are compared with; the first variant unless given."
@@ -64,14 +66,18 @@ def command(**given: Any) -> ExitCode:
     revisions of a file, or --against, there is one trial per variant, against itself; inputs and oracle are those of
     the working tree.
 
+    \b
+    whet ab --command 'sort -n big' './mysort big'     programs, by exit code and output
+
     Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
     UNDECIDED; else 0. Ctrl-C in a trial stores what was measured and exits with 130.
     """
-    return compare(**given)
+    return compare(programs=given_for_programs(given), **given)
 
 
 def compare(
     *,
+    programs: dict[str, Any],
     engine: str,
     variants: tuple[str, ...],
     n: str | None,
@@ -97,20 +103,28 @@ def compare(
     from whet.evidence.comparison import baseline_of, make_plan
     from whet.evidence.registry import load
 
+    if fail_if_slower:
+        budget = replace(budget, effect=fail_if_slower)
+    require_writable(report)
+    require_writable(summary)
+    if programs:
+        if n or sizes or profile or against or planned["device"] or planned["build"] or planned["clock"] != "wall":
+            raise BadInput("programs have no sizes, devices or revisions", cure="-L puts parameters into a command")
+        limits = {"seed": planned["seed"], "call_limit_s": planned["call_limit_s"]}
+        words = (engine, *variants)
+        runs = compare_commands(words, budget=budget, baseline=baseline, store_path=store_path, **limits, **programs)
+        tell(runs, tails=tails, as_json=as_json, report=report, summary=summary)
+        return exit_code(runs, fail_if_slower=fail_if_slower is not None)
     engine, named, revisions = split_files(engine, variants)
     if against is not None:
         revisions = _only_revisions(revisions, against)
     loaded = load(engine)
-    if fail_if_slower:
-        budget = replace(budget, effect=fail_if_slower)
     trials = [list(named or runnable(loaded.engine, planned["device"]))]
     if revisions:
         trials = [at_revisions(name, revisions) for name in trials[0]]
     plans = [make_plan(loaded, trial, **planned) for trial in trials]
     bases = [baseline_of(loaded, plan, baseline) for plan in plans]
     case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
-    require_writable(report)
-    require_writable(summary)
     runs = []
     for plan, base in zip(plans, bases, strict=True):
         with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:

@@ -88,9 +88,13 @@ def plan_options(command: Callable[..., Any]) -> Callable[..., Any]:
 
 def command_line(plan: Plan) -> str:
     """The typed command with the seed that was drawn for it, so that it draws the same again."""
+    return typed_command(plan.seed)
+
+
+def typed_command(seed: int) -> str:
     words = sys.argv[1:]
     if not any(word == "--seed" or word.startswith("--seed=") for word in words):
-        words = [*words, "--seed", str(plan.seed)]
+        words = [*words, "--seed", str(seed)]
     return shlex.join(["whet", *words])
 
 

@@ -29,6 +29,8 @@ def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> 
     out.print(_times(run))
     if tails or any(map(remarks.opposite, run.verdicts)):
         out.print(_tails(run))
+    if run.resources:
+        out.print(_resources(run))
     for verdict in run.verdicts:
         words = Text(f"{verdict.outcome:<10}", style=COLOURS[verdict.outcome])
         against = "" if verdict.candidate == verdict.baseline else f" against {verdict.baseline}"
@@ -113,6 +115,15 @@ def _tails(run: Run) -> Table:
         found = tails_of(run, gate.variant) if gate.green else None
         if found is not None:
             table.add_row(gate.variant, duration(found.mean), duration(found.p90), duration(found.p99))
+    return table
+
+
+def _resources(run: Run) -> Table:
+    from whet.units import duration, size
+
+    table = _table(["variant", "user", "system", "peak memory"])
+    for name, used in run.resources.items():
+        table.add_row(name, duration(used.user_ns), duration(used.system_ns), size(used.peak_bytes))
     return table
 
 

@@ -141,6 +141,14 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     turn_overhead_ns: float
 
 
+class Resources(msgspec.Struct, frozen=True, kw_only=True):
+    """What a program took beside its time, with all that it started: medians, and the largest memory of any run."""
+
+    user_ns: float
+    system_ns: float
+    peak_bytes: int
+
+
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):
     """What kept a variant's process apart. `missing` names what the system refused, each with the reason."""
 
@@ -195,6 +203,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     # What the oracle's answers allow, and one line about each variant of the engine.
     tolerance: Tolerance | None = None
     summaries: dict[str, str] = {}
+    # Of programs alone, by variant.
+    resources: dict[str, Resources] = {}
 
     @property
     def interrupted(self) -> bool:

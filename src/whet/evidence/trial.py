@@ -98,6 +98,8 @@ class Trial:
     on_round: Callable[[int, float], None] = lambda rounds, seconds: None
     honest: Honest = lambda samples: {}
     surprise: random.Random = field(default_factory=random.SystemRandom)
+    # Whether every block begins with a round that does not count; without, only the first does.
+    warm_blocks: bool = True
 
     def run(self) -> Result:
         self._random = random.Random(seeds.derive(self.seed, "order"))
@@ -151,7 +153,9 @@ class Trial:
         if len(self._alive) < min(2, len(self.variants)):
             return True
         started_s = self.source.now_s() - began
-        full = self._round("warm-up", full=True if self._block_number == 0 else None)
+        full = True
+        if self.warm_blocks or self._block_number == 0:
+            full = self._round("warm-up", full=True if self._block_number == 0 else None)
         if self._block_number == 0 and not self.budget.keep_rounds:
             self._fit_rounds(started_s, self.source.now_s() - began - started_s)
         for _ in range(self._per_block):
