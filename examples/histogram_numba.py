@@ -8,7 +8,7 @@ from collections import Counter
 import numpy as np
 
 from whet.errors import Unsupported
-from whet.protocol import Case, Engine, Knob, Output, VariantSpec
+from whet.protocol import Case, Engine, Knob, Output, VariantSpec, Work
 
 try:
     from numba import njit
@@ -37,6 +37,10 @@ class Histogram(Engine):
 
     def outputs(self, case):
         return {"counts": Output((256,), np.int64)}
+
+    def work(self, case):
+        # What any variant has to do at least; from it come GB/s, and the share of what the memory could give.
+        return Work(moved_bytes=case.sizes["n"] + 256 * 8, operations=case.sizes["n"], operation="bytes")
 
     def prepare(self, case, seed):
         return {"data": np.random.default_rng(seed).integers(0, 256, case.sizes["n"], np.uint8)}

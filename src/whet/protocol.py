@@ -280,6 +280,18 @@ class Inspection:
     findings: Sequence[str] = ()
 
 
+@dataclass(frozen=True)
+class Work:
+    """What one call has to do at least, whatever the variant: bytes moved to and from memory, and operations.
+
+    `operations` are floating point unless `operation` names another kind, such as `points`.
+    """
+
+    moved_bytes: int = 0
+    operations: int = 0
+    operation: str = "FLOP"
+
+
 class Engine(ABC):
     """Base of every engine, ours and yours."""
 
@@ -349,6 +361,10 @@ class Engine(ABC):
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Closed-form sizes of everything a run allocates; empty where the engine does not promise one."""
         return ()
+
+    def work(self, case: Case) -> Work | None:
+        """What a call has to move and to compute at least; from it come GB/s, FLOP/s and the share of the floor."""
+        return None
 
     def budget_frontier(self, variant: str | None, n: int, budget_bytes: int | None) -> BudgetFrontier:
         """What a memory budget does to a variant (the engine's own choice unless named), in closed form."""

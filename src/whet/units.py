@@ -23,6 +23,15 @@ def size(count_bytes: float) -> str:
     return f"{count_bytes:.0f} B"
 
 
+def rate(per_second: float, unit: str) -> str:
+    """12.3 GB/s, 4.56 GFLOP/s, 790 k points/s: decimal prefixes; a unit that is a word comes with its own space."""
+    word = unit.startswith(" ")
+    for prefix, one in (("T", 1e12), ("G", 1e9), ("M", 1e6), ("k", 1e3)):
+        if per_second >= one * 0.9995:
+            return f"{_three(per_second / one)} {prefix}{unit}"
+    return f"{_three(per_second)}{unit if word else f' {unit}'}"
+
+
 def ratio(value: float) -> str:
     """0.0861, 0.413, 1.02, 12.4."""
     return f"{value:#.3g}" if value < 1 else _three(value)

@@ -50,7 +50,7 @@ def test_a_program_that_sleeps_longer_is_slower(tmp_path):
     assert run["summaries"]["long"] == "sleep 0.06; echo done"
     assert run["control"] and run["floor"]["empty_ns"] < 1e8
     assert "1 SLOWER" in Path("summary.md").read_text()
-    assert "peak memory" in Path("page.html").read_text()
+    assert "Peak memory" in Path("page.html").read_text()
 
 
 def test_wrong_output_has_no_time(tmp_path):
@@ -65,15 +65,15 @@ def test_wrong_output_has_no_time(tmp_path):
 
 def test_a_command_that_fails_in_one_of_ten_runs(tmp_path):
     counter = "n=$(cat count 2>/dev/null || echo 0); echo $((n+1)) > count"
-    done = ab("echo same", f"{counter}; test $n -ne 6 || {{ echo torn >&2; exit 5; }}; echo same", "--rounds", "3")
+    done = ab("echo same", f"{counter}; test $n -ne 6 || {{ echo torn >&2; exit 5; }}; echo same", "-n", "a", "-n", "b")
     assert done.returncode == ExitCode.REFUSED
-    assert "exit code: exit code 5 in run 7, not 0" in done.stdout and "torn" in done.stdout
+    assert "red: b: failed at profile=as typed: exit code 5 in run 7, not 0" in done.stdout and "torn" in done.stdout
 
 
 @pytest.mark.parametrize(
     ("words", "code", "said"),
     [
-        (["false", "true"], 64, "the reference 'false' is no good: exit code: exit code 1"),
+        (["false", "true"], 64, "the reference 'false' is no good: failed: exit code 1"),
         (["no-such-program-here", "true"], 64, "exit code 127"),
         (["-N", "no-such-program-here", "true"], 64, "it cannot be started: No such file"),
         (["-N", "echo 'a", "true"], 64, "cannot be split into words"),

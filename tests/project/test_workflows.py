@@ -13,6 +13,7 @@ import pytest
 import yaml
 
 from made_repository import git, make_repository
+from whet.errors import ExitCode
 
 ROOT = Path(__file__).parents[2]
 CLONED = "fetch-depth"
@@ -41,13 +42,13 @@ def test_the_documented_workflow_step_by_step(tmp_path, head, code):
         "WHET_CACHE": str(tmp_path / "cache"),
         "WHET_STORE": str(tmp_path / "runs.sqlite"),
     }
-    codes = [
-        subprocess.run(
-            ["bash", "-eo", "pipefail", "-c", step["run"]], cwd=clone, env=environment, check=False
-        ).returncode
-        for step in steps
-        if "run" in step
-    ]
+    shell = ["bash", "-eo", "pipefail", "-c"]
+    runs = [step["run"] for step in steps if "run" in step]
+    for _ in range(4):
+        codes = [subprocess.run([*shell, run], cwd=clone, env=environment, check=False).returncode for run in runs]
+        # A machine that is too busy to tell is asked again.
+        if codes[-1] != ExitCode.UNDECIDED:
+            break
     assert codes == [0, code]
     assert ("1 SLOWER" if code else "SAME") in (tmp_path / "summary.md").read_text()
     uploaded = next(step["with"]["path"] for step in steps if "upload-artifact" in step.get("uses", ""))

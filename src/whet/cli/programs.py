@@ -171,7 +171,7 @@ def _lists(given: dict[str, Any]) -> dict[str, list[str]]:
             raise BadInput(
                 f"--parameter-scan {name} {low} {high} has no end", cure="MIN below MAX, and a positive step"
             )
-        found[name] = [str(least + step * at) for at in range(int((most - least) / step) + 1)]
+        found[name] = [f"{(least + step * at).normalize():f}" for at in range(int((most - least) / step) + 1)]
     if len(found) != len(given["lists"]) + len(given["scans"]):
         raise BadInput("a parameter is given twice", cure="give each once")
     return found

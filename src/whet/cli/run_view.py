@@ -29,8 +29,8 @@ def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> 
     out.print(_times(run))
     if tails or any(map(remarks.opposite, run.verdicts)):
         out.print(_tails(run))
-    if run.resources:
-        out.print(_resources(run))
+    if (table := _beside(run)) is not None:
+        out.print(table)
     for verdict in run.verdicts:
         words = Text(f"{verdict.outcome:<10}", style=COLOURS[verdict.outcome])
         against = "" if verdict.candidate == verdict.baseline else f" against {verdict.baseline}"
@@ -110,20 +110,24 @@ def _tails(run: Run) -> Table:
     from whet.evidence.remarks import tails_of
     from whet.units import duration
 
-    table = _table(["variant", "mean", "p90", "p99"])
+    table = _table(["variant", "mean", "p50", "p90", "p99"])
     for gate in run.gates:
         found = tails_of(run, gate.variant) if gate.green else None
         if found is not None:
-            table.add_row(gate.variant, duration(found.mean), duration(found.p90), duration(found.p99))
+            table.add_row(gate.variant, *map(duration, (found.mean, found.median, found.p90, found.p99)))
     return table
 
 
-def _resources(run: Run) -> Table:
-    from whet.units import duration, size
+def _beside(run: Run) -> Table | None:
+    """Rates and resources, where the run has any."""
+    from whet.evidence.throughput import columns
 
-    table = _table(["variant", "user", "system", "peak memory"])
-    for name, used in run.resources.items():
-        table.add_row(name, duration(used.user_ns), duration(used.system_ns), size(used.peak_bytes))
+    found = columns(run)
+    if not found:
+        return None
+    table = _table(["variant", *next(iter(found.values()))])
+    for name, cells in found.items():
+        table.add_row(name, *cells.values())
     return table
 
 

@@ -39,6 +39,12 @@ MAX_POINTS = 200
 )
 @plan_options
 @budget_options
+@click.option(
+    "--report",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="Write an HTML report: growth of every variant, and where one overtakes another.",
+)
 @options.store_path
 @options.as_json
 def command(**given: Any) -> ExitCode:
@@ -65,17 +71,20 @@ def sweep(
     sizes: tuple[str, ...],
     profile: str | None,
     budget: BudgetChoice,
+    report: Path | None,
     store_path: Path | None,
     as_json: bool,
     **planned: Any,
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.cli.growth_view import show_growth
+    from whet.cli.output import require_writable, write_text
     from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.comparison import make_plan
     from whet.evidence.registry import load
 
+    require_writable(report)
     loaded = load(engine)
     named = variants or tuple(spec.name for spec in loaded.engine.variants())
     size_axes, knob_axes = split_axes(loaded.engine, named, axes)
@@ -96,6 +105,12 @@ def sweep(
         print_json({"runs": runs})
     else:
         show_growth(runs)
+    if report is not None:
+        from whet.evidence.report import render_report
+
+        write_text(report, render_report(runs))
+        if not as_json:
+            click.echo(f"report: {report}")
     if runs[-1].interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.REFUSED if any(not gate.green for run in runs for gate in run.gates) else ExitCode.OK

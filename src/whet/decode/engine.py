@@ -31,9 +31,12 @@ from whet.protocol import (
     Tolerance,
     Variant,
     VariantSpec,
+    Work,
 )
 
 BY_HIDDEN = {shape.hidden: shape for shape in SHAPES.values()}
+# Of one number as it is stored, scales aside.
+BITS = {"f32": 32, "bf16": 16, "int8": 8, "fp4": 4, "e4m3": 8}
 NORMS = (NORM_ATTENTION, NORM_MLP)
 MAX_LENGTH = 2**20
 # A hard case spells its shape out.
@@ -158,6 +161,15 @@ class DecodeEngine(Engine):
         for name, taken_ns in gpu.passes_ns:
             regions[name] = regions.get(name, 0) + (taken_ns or 0)
         return Timing(gpu.span_ns, regions, REGION_TAGS)
+
+    def work(self, case: Case) -> Work:
+        """Every weight and the whole cache are read once, and each number takes part in a product and a sum."""
+        shape, (weights, kv), sizes = _shape(case), case.profile.split("-"), case.sizes
+        count = sum(rows * columns for rows, columns in shape.matrices().values())
+        tokens = sum(max(0, sizes["length"] - b) for b in range(sizes["batch"]))
+        ends = 2 * sizes["batch"] * shape.hidden * 4
+        moved = count * BITS[weights] // 8 + 2 * tokens * shape.kv_size * BITS[kv] // 8 + ends
+        return Work(moved, 2 * count * sizes["batch"] + 4 * tokens * shape.q_size)
 
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Of the GPU's memory alone."""

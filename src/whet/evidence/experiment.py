@@ -18,7 +18,7 @@ from whet.evidence.clock import Batch, batch, quantum_ns
 from whet.evidence.examination import Refusal, examine, explain, failure, gate
 from whet.evidence.floors import floor_of
 from whet.evidence.readings import Reading, Red
-from whet.evidence.record import EMPTY, Block, Design, Failure, Outcome, Run, Sample, Verdict, Warning
+from whet.evidence.record import EMPTY, Block, Design, Done, Failure, Outcome, Run, Sample, Verdict, Warning
 from whet.evidence.rig import WARM_UP_LIMIT_NS, Plan, Rig, memory_room
 from whet.evidence.serving import ask
 from whet.evidence.statistics import EFFECT, Judge, call_times
@@ -142,6 +142,7 @@ class Experiment:
             summaries=self._summaries(),
             errors={name: errors[name] for name in names if name in errors and name not in failures},
             task_examined=self.task_examined,
+            work=self._work(),
         )
 
     def _gate(self, rig: Rig) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
@@ -314,6 +315,12 @@ class Experiment:
             for name, some in rows.items()
             if some
         }
+
+    def _work(self) -> Done | None:
+        stated = ask(self.plan.engine, "work", self.case)
+        if stated is None or not (stated.moved_bytes or stated.operations):
+            return None
+        return Done(moved_bytes=stated.moved_bytes, operations=stated.operations, operation=stated.operation)
 
     def _engine_folder(self) -> Path | None:
         path = Path(self.plan.ref.rpartition(":")[0] if ".py:" in self.plan.ref else self.plan.ref)

@@ -141,6 +141,14 @@ class Floor(msgspec.Struct, frozen=True, kw_only=True):
     turn_overhead_ns: float
 
 
+class Done(msgspec.Struct, frozen=True, kw_only=True):
+    """What the engine says that one call has to do at least."""
+
+    moved_bytes: int = 0
+    operations: int = 0
+    operation: str = "FLOP"
+
+
 class Resources(msgspec.Struct, frozen=True, kw_only=True):
     """What a program took beside its time, with all that it started: medians, and the largest memory of any run."""
 
@@ -203,6 +211,7 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     # What the oracle's answers allow, and one line about each variant of the engine.
     tolerance: Tolerance | None = None
     summaries: dict[str, str] = {}
+    work: Done | None = None
     # Of programs alone, by variant.
     resources: dict[str, Resources] = {}
 

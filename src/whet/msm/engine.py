@@ -33,9 +33,11 @@ from whet.protocol import (
     Timing,
     Variant,
     VariantSpec,
+    Work,
 )
 
 MAX_N = 2**22
+POINT_BYTES, SCALAR_BYTES = 64, 32
 
 
 class MsmEngine(Engine):
@@ -101,6 +103,11 @@ class MsmEngine(Engine):
         for name, taken_ns in getattr(state, "passes_ns", ()):
             regions[name] = regions.get(name, 0) + taken_ns
         return Timing(span_ns, regions)
+
+    def work(self, case: Case) -> Work:
+        """Coordinates and scalars are read once, and a sum comes out."""
+        n = _size(case)
+        return Work(moved_bytes=n * (POINT_BYTES + SCALAR_BYTES) + POINT_BYTES, operations=n, operation="points")
 
     def memory_map(self, case: Case, variant: Variant) -> Sequence[MemoryRow]:
         """Of the GPU's memory; the CPU's variants promise none here."""

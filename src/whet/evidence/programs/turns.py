@@ -114,7 +114,7 @@ class ProgramTurns:
         if ended.code != (wanted if wanted is not None else ended.code) and ended.code not in (ignored or ()):
             said = self._starter.complaint()
             hint = "" if ignored is not None else "; --ignore-failure takes any"
-            return Red("exit code", f"{_code(ended)} in run {run}, not {wanted}{hint}" + (f": {said}" if said else ""))
+            return Red("failed", f"{_code(ended)} in run {run}, not {wanted}{hint}" + (f": {said}" if said else ""))
         self._answer = self._filtered(self._starter.output())
         if self._expected is None:
             self._expected, self._expected_code = self._answer, ended.code

@@ -13,6 +13,7 @@ from whet.evidence.record import CONTROL, Run, Sample
 from whet.evidence.remarks import at_floor, clock_of, error_share, tails_of
 from whet.evidence.report import draw, scale
 from whet.evidence.statistics import call_times
+from whet.evidence.throughput import columns
 
 SMALLEST_REACH = 0.01
 LARGEST_REACH = 1.0  # a time cannot be more than itself below its median
@@ -33,6 +34,7 @@ class Times:
     device: str
     error: str
     remark: str
+    beside: dict[str, str]
 
 
 @dataclass(frozen=True)
@@ -73,6 +75,7 @@ def _row(run: Run, name: str) -> Times | None:
         device=units.duration(statistics.median(device)) if device else "",
         error=error_share(run, name),
         remark=at_floor(run, name),
+        beside=columns(run).get(name, {}),
     )
 
 
