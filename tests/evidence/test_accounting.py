@@ -12,7 +12,15 @@ import numpy as np
 import pytest
 
 from whet.evidence import system
-from whet.evidence.accounting import DEVICE_SHARE, FALSE_ALARMS, LEAST_TURNS, UNEVEN_SHARE, Accounts
+from whet.evidence.accounting import (
+    DEVICE_SHARE,
+    FALSE_ALARMS,
+    FALSE_DOUBTS,
+    LEAST_TURNS,
+    UNEVEN_SHARE,
+    Accounts,
+    Untimed,
+)
 from whet.evidence.record import CONTROL, EMPTY, Sample
 
 US, MS = 1_000, 1_000_000
@@ -311,3 +319,61 @@ def test_the_kernel_counts_the_wait_for_a_core():
             process.kill()
             process.wait()
     assert host.usage(processes[1].pid) == system.Usage(0, 0, 0)
+
+
+def beside(random, *, base_ns, own_ns, base_untimed_ns, own_untimed_ns, scatter=0.05):
+    """Books and samples of two variants whose untimed calls are known; `scatter` is that of every figure."""
+    shape = (8, 8)
+    accounts = Accounts(effect=0.02, baseline="base")
+    samples = {}
+    for name, wall_ns, untimed_ns in (("base", base_ns, base_untimed_ns), ("own", own_ns, own_untimed_ns)):
+        wall, untimed = (mean * random.lognormal(0, scatter, shape) for mean in (wall_ns, untimed_ns))
+        samples[name] = turns(name, wall, wall + 100 * US, wall)
+        kept = zip(samples[name], untimed.ravel().tolist(), strict=True)
+        accounts.untimed[name] = {
+            sample.round: Untimed(sample.wall_ns, excess, 2 * sample.wall_ns) for sample, excess in kept
+        }
+    return accounts, samples
+
+
+@pytest.mark.parametrize("scatter", [0.02, 0.3])
+def test_work_moved_to_where_no_clock_runs_is_held_against_what_it_saves(scatter):
+    """A third of each call, done in the untimed one instead: doubt always, and red where it is most of the turn."""
+    for seed in range(40):
+        random = np.random.default_rng(seed)
+        accounts, samples = beside(
+            random,
+            base_ns=9 * MS,
+            own_ns=6 * MS,
+            base_untimed_ns=0.5 * MS,
+            own_untimed_ns=4 * MS,
+            scatter=scatter,
+        )
+        assert accounts.moved(samples["own"], samples["base"], FALSE_DOUBTS), "the saving is made up for"
+        assert "own" not in accounts.complaints(samples), "cold caches could explain it"
+        accounts, samples = beside(
+            random, base_ns=9 * MS, own_ns=2 * MS, base_untimed_ns=0.5 * MS, own_untimed_ns=9 * MS, scatter=scatter
+        )
+        assert accounts.complaints(samples)["own"].reason == "worked outside its clock"
+
+
+@pytest.mark.parametrize("scatter", [0.02, 0.3])
+def test_a_first_call_on_cold_caches_is_no_moved_work(scatter, tried):
+    """Faster variants whose first calls cost more than the rival's, but less than they save; and slower ones."""
+    found = doubts = 0
+    for seed in range(300):
+        random = np.random.default_rng(seed)
+        share = random.uniform(0.3, 1.5)
+        accounts, samples = beside(
+            random,
+            base_ns=9 * MS,
+            own_ns=share * 9 * MS,
+            base_untimed_ns=0.5 * MS,
+            own_untimed_ns=0.5 * MS + max(0.0, random.uniform(0, 0.3) * (1 - share) * 9 * MS),
+            scatter=scatter,
+        )
+        found += "own" in accounts.complaints(samples)
+        doubts += accounts.moved(samples["own"], samples["base"], FALSE_DOUBTS) is not None
+    assert found == 0
+    assert doubts <= 300 * 2 * FALSE_DOUBTS
+    tried("honest trials", 300)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import itertools
 import os
 
-import msgspec
 import numpy as np
 import pytest
 from small_task import CASE, plan_of, write_task
@@ -54,7 +53,7 @@ class Desk:
     def __init__(self, engine: Engine, slots: int = 1) -> None:
         self.referee = Referee(engine)
         measured = self.referee.measure(Measure(case=CASE, fixed_seed=1, probe_seed=2, slots=slots))
-        self.layout = msgspec.structs.replace(measured.layout, warm_seed=3)
+        self.layout = measured.layout
         self._fixed, self._expected, *self._inputs = (
             system.host().make_memory(name, arena.size_bytes)
             for name, arena in (
@@ -115,12 +114,6 @@ def test_drawing_shows_nothing_until_it_is_revealed_and_only_to_that_arm(desk):
     assert not table.x(0).any() and table.x(1).any()
     table.referee.draw(Draw(seeds=[6]))
     assert np.array_equal(table.x(1), Twice().prepare(CASE, 5)["x"])
-
-
-def test_the_warm_slot_is_the_last_and_no_seed_of_a_round(desk):
-    table = desk(slots=2)
-    assert len(table.layout.inputs.groups) == 3
-    assert np.array_equal(table.x(slot=2), Twice().prepare(CASE, 3)["x"]) and not table.x(slot=0).any()
 
 
 def test_every_slot_has_inputs_and_answers_of_its_own(desk):

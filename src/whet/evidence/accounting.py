@@ -4,6 +4,9 @@ The span from thaw to freeze and the processor time in it must be explained by t
 anyway, which the empty variant shows in the same blocks. Both are judged as the verdict is: the same statistic within
 a block, an interval over blocks. A variant that hides less than the smallest effect of interest gains nothing by it.
 Who lies only now and then makes blocks differ, and so widens that interval: a sign test over rounds finds those.
+
+The first call of a warm turn is not timed, nor is tidying up before it. Work that a variant moves there is found by
+balance: what these take more than a rival's is held against what its timed calls save.
 """
 
 from __future__ import annotations
@@ -15,10 +18,11 @@ from statistics import median
 
 import numpy as np
 
-from whet.evidence.readings import Red
+from whet.evidence.readings import Reading, Red
 from whet.evidence.record import CONTROL, EMPTY, Sample
 from whet.evidence.statistics import QUANTILES, Judge
 from whet.evidence.student import t_quantile
+from whet.protocol import Array
 
 # Of honest variants so many may be called liars by chance, per variant and trial.
 FALSE_ALARMS = 1e-3
@@ -32,15 +36,39 @@ THREAD_SLACK_NS = 100_000
 # Pools spin for a while before they sleep: so long may each thread beyond the first be awake after its turn.
 SPIN_SLACK_NS = 150_000
 UNEVEN_SHARE = 0.7
+# Untimed work that makes up for so much of what the timed calls save puts the saving in doubt.
+MOVED_SHARE = 0.5
+# So often a doubt may come up by chance. It costs a verdict, not the variant.
+FALSE_DOUBTS = 0.02
+# Beyond doubt: more than cold caches can cost, in timed calls and as a share of a turn.
+MOVED_CALLS = 3.0
+MOVED_TURN = 0.5
 LEAST_TURNS = 10
 DEVICE_SHARE = 0.5
 
 Value = Callable[[Sample], float]
 
 
+@dataclass(frozen=True)
+class Untimed:
+    """What a turn holds besides its timed calls; `excess_ns` is tidying up and what its first call takes too long."""
+
+    first_ns: int
+    excess_ns: float
+    cpu_ns: int
+
+
+@dataclass(frozen=True)
+class Moved:
+    """Work that may have been moved out of the timed calls of a turn, beside what these save against a rival."""
+
+    excess_ns: float
+    saved_ns: float
+
+
 @dataclass
 class Accounts:
-    """The books of one trial. `threads` and `firsts` are kept by arm as the turns go by."""
+    """The books of one trial. `threads`, `firsts` and `untimed` are kept by arm as the turns go by."""
 
     effect: float
     judge: Judge = "median"
@@ -49,6 +77,16 @@ class Accounts:
     cores: dict[int, int] = field(default_factory=dict)
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)
+    untimed: dict[str, dict[int, Untimed]] = field(default_factory=dict)
+
+    def note(self, name: str, label: Sequence[str | int], reading: Reading) -> None:
+        """Books what a sample does not hold. `label` is a round's kind and number."""
+        if reading.calls > 1:
+            self.firsts.setdefault(name, []).append(reading.longest)
+        if label[0] == "round":
+            late_ns = reading.first_ns - reading.wall_ns / reading.calls if reading.first_ns else 0.0
+            kept = Untimed(reading.first_ns, reading.tidy_ns + late_ns, reading.cpu_ns)
+            self.untimed.setdefault(name, {})[int(label[1])] = kept
 
     def complaints(self, samples: Mapping[str, Sequence[Sample]]) -> dict[str, Red]:
         """The arms whose times cannot be believed, each with the reason."""
@@ -61,6 +99,7 @@ class Accounts:
                 self._uneven(name)
                 or self._hidden(name, own, empty)
                 or self._worked(name, own, empty)
+                or self._prepared(name, samples)
                 or self._below(own, empty)
                 or self._device(name, own, samples)
             )
@@ -88,10 +127,49 @@ class Accounts:
         """
         threads = self.threads.get(name, 1)
         slack_ns = TURN_SLACK_NS + (SPIN_SLACK_NS * (threads - 1) if self._parallel(own) else THREAD_SLACK_NS)
-        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns, "mean")
+        over = self._over(own, empty, self._beyond_its_window, slack_ns, "mean")
         if over is None:
             return None
         return Red("worked outside its clock", f"{over / 1e6:.3f} ms of processor time per turn fit into no window")
+
+    def _beyond_its_window(self, sample: Sample) -> float:
+        cores = self.cores.get(sample.block, 1)
+        untimed = self.untimed.get(sample.variant, {}).get(sample.round)
+        if untimed is None:
+            return sample.cpu_ns - sample.wall_ns * cores
+        return untimed.cpu_ns - (sample.wall_ns + untimed.first_ns) * cores
+
+    def _prepared(self, name: str, samples: Mapping[str, Sequence[Sample]]) -> Red | None:
+        """Its untimed calls do what its timed ones leave out, by more than caches can explain."""
+        others = [arm for arm in samples if arm not in (name, CONTROL, EMPTY)]
+        for rival in [] if name == CONTROL else others if name == self.baseline else [self.baseline]:
+            own = samples[name]
+            moved = self.moved(own, samples.get(rival, ()), FALSE_ALARMS)
+            if moved is None:
+                continue
+            turn_ns = float(np.mean([s.wall_ns for s in own]))
+            call_ns = float(np.mean([s.wall_ns / s.calls for s in own]))
+            if moved.excess_ns > max(MOVED_TURN * turn_ns, MOVED_CALLS * call_ns):
+                return Red("worked outside its clock", f"{moved_in_words(moved, rival)} of a turn")
+        return None
+
+    def moved(self, own: Sequence[Sample], other: Sequence[Sample], alarms: float) -> Moved | None:
+        """Untimed work of `own` beyond that of `other`, if it makes up for what its timed calls save."""
+        mine, theirs = (_by_block(some, self._excess, "mean") for some in (own, other))
+        walls = [_by_block(some, lambda s: s.wall_ns / s.calls, "mean") for some in (own, other)]
+        calls = own[0].calls if own else 1
+        common = sorted(mine.keys() & theirs.keys())
+        if len(common) < LEAST_BLOCKS:
+            return None
+        excess = np.array([mine[b] - theirs[b] - TURN_SLACK_NS for b in common])
+        saved = np.array([(walls[1][b] - walls[0][b]) * calls for b in common])
+        if saved.mean() <= 0 or not _beyond_zero(excess - MOVED_SHARE * saved, alarms):
+            return None
+        return Moved(float(excess.mean()) + TURN_SLACK_NS, float(saved.mean()))
+
+    def _excess(self, sample: Sample) -> float:
+        untimed = self.untimed.get(sample.variant, {}).get(sample.round)
+        return untimed.excess_ns if untimed else 0.0
 
     def _below(self, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
         """No call can be shorter than one that does nothing."""
@@ -138,8 +216,7 @@ class Accounts:
         if len(common) < LEAST_BLOCKS:
             return None
         excess = np.array([mine[b] - theirs[b] - self.effect * walls[b] - slack_ns for b in common])
-        error = float(excess.std(ddof=1)) / math.sqrt(len(excess))
-        if excess.mean() - t_quantile(1 - FALSE_ALARMS, len(excess) - 1) * error <= 0:
+        if not _beyond_zero(excess, FALSE_ALARMS):
             return None
         return float(np.mean([mine[b] - theirs[b] for b in common]))
 
@@ -164,6 +241,19 @@ class Accounts:
 
     def _parallel(self, own: Sequence[Sample]) -> bool:
         return max((self.cores.get(s.block, 1) for s in own), default=1) > 1
+
+
+def moved_in_words(moved: Moved, rival: str) -> str:
+    return (
+        f"its untimed first call and tidying take {moved.excess_ns / 1e6:.3f} ms more than those of {rival}, and its "
+        f"timed calls save {moved.saved_ns / 1e6:.3f} ms"
+    )
+
+
+def _beyond_zero(values: Array, alarms: float) -> bool:
+    """Whether the mean of block values lies above zero, beyond what chance does in a share `alarms` of trials."""
+    error = float(values.std(ddof=1)) / math.sqrt(len(values))
+    return bool(values.mean() - t_quantile(1 - alarms, len(values) - 1) * error > 0)
 
 
 def _outside(sample: Sample) -> float:

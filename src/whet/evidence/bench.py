@@ -15,7 +15,7 @@ import numpy as np
 from whet.errors import DeviceError, Unsupported, WhetError
 from whet.evidence import messages, system
 from whet.evidence.buffers import bytes_of, fill, set_guards, unpacked, views
-from whet.evidence.messages import Attempt, Attempted, Claim, Done, Layout, Load, Raised, Seal, Turn, WarmUp
+from whet.evidence.messages import Attempt, Attempted, Claim, Done, Layout, Load, Raised, Seal, Tidy, Turn
 from whet.evidence.registry import where
 from whet.evidence.runnable import Runnable, runnable
 from whet.evidence.serving import answer_requests, map_bytes, plain_arithmetic, private_copy
@@ -85,8 +85,7 @@ class Bench:
             field.name: private_copy(bytes_of(read_fixed, field)).view(field.dtype).reshape(field.shape)
             for field in layout.fixed.groups[0]
         }
-        # The last slot is the one to warm up on.
-        *self._pairs, self._warm = [
+        self._pairs = [
             (Buffers({**fixed, **views(read, given)}), Buffers(views(written, wanted)))
             for given, wanted in zip(layout.inputs.groups, layout.outputs.groups, strict=True)
         ]
@@ -106,14 +105,9 @@ class Bench:
         system.host().seal()
         return Done()
 
-    def warm_up(self, asked: WarmUp) -> Done | Raised:
-        assert self._runnable is not None
+    def tidy(self, _: Tidy) -> Done | Raised:
         try:
-            if asked.call:
-                self._runnable.run(self._state, *self._warm)
             gc.collect()
-        except (Unsupported, DeviceError):
-            raise
         except BaseException as error:
             return Raised(text=self._told(error))
         return Done(patched=[name for name, clock in CLOCKS.items() if getattr(time, name, None) is not clock])
@@ -179,7 +173,7 @@ def serve(channel_fd: int, pid: int, granted: Granted) -> None:
         Load: bench.load,
         Layout: bench.open,
         Seal: bench.seal,
-        WarmUp: bench.warm_up,
+        Tidy: bench.tidy,
         Turn: bench.turn,
         Attempt: bench.attempt,
     }

@@ -10,8 +10,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+import msgspec
+
 from whet.evidence import environment, seeds, statistics, verdict, warnings
-from whet.evidence.accounting import Accounts
+from whet.evidence.accounting import FALSE_DOUBTS, Accounts, moved_in_words
 from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
 from whet.evidence.clock import Batch, batch, quantum_ns
@@ -59,8 +61,8 @@ class TrialSource:
     def round(self, label: Sequence[str | int], order: Sequence[str], *, full: bool = True) -> dict[str, Reading | Red]:
         found = self._rig.round((*label, self._salt), order, calls=self._calls, full=full)
         for name, reading in found.items():
-            if isinstance(reading, Reading) and reading.calls > 1:
-                self._accounts.firsts.setdefault(name, []).append(reading.longest)
+            if isinstance(reading, Reading):
+                self._accounts.note(name, label, reading)
         return found
 
     def now_s(self) -> float:
@@ -126,7 +128,7 @@ class Experiment:
             variants=names,
             gates=[gate(name, *checks[name], failures.get(name)) for name in names],
             samples=sorted((s for some in samples.values() for s in some), key=lambda s: (s.round, s.order)),
-            verdicts=self._verdicts(result, failures, chosen),
+            verdicts=self._verdicts(result, failures, chosen, accounts),
             warnings=[*self._warnings(result, chosen, surroundings), *warnings.officials_lost(losses)],
             environment=surroundings,
             stopped=result.stopped,
@@ -199,7 +201,7 @@ class Experiment:
             for name, found in rig.round(("probe", number), rig.alive, calls=calls).items():
                 if isinstance(found, Red):
                     reds[name] = found
-                elif number and found.cpu_ns > PARALLEL_FACTOR * found.wall_ns + PARALLEL_LEAST_NS:
+                elif number and found.timed_cpu_ns > PARALLEL_FACTOR * found.wall_ns + PARALLEL_LEAST_NS:
                     parallel = True
         return parallel, reds
 
@@ -235,7 +237,9 @@ class Experiment:
             blocks=blocks,
         )
 
-    def _verdicts(self, result: Result, failures: dict[str, Failure], chosen: Batch) -> list[Verdict]:
+    def _verdicts(
+        self, result: Result, failures: dict[str, Failure], chosen: Batch, accounts: Accounts
+    ) -> list[Verdict]:
         verdicts = []
         baseline, clock = result.baseline or self.baseline, self.plan.clock
         for name in map(str, self.plan.variants):
@@ -246,7 +250,7 @@ class Experiment:
                 said = verdict.of_trial(
                     result, name, effect=self.effect, clock=clock, notes=self._notes(name, baseline, chosen)
                 )
-                said = self._beside(said, result)
+                said = self._balanced(self._beside(said, result), result, accounts)
                 if baseline != self.baseline:
                     said.reasons.append(f"{self.baseline} was refused, so {baseline} takes its place as the baseline")
                 verdicts.append(said)
@@ -268,9 +272,19 @@ class Experiment:
         borne_out = outside is not None and (outside.high < 1 if said.outcome is Outcome.FASTER else outside.low > 1)
         if borne_out:
             return said
-        import msgspec
-
         told = f"the difference does not show from outside: {seen}" if seen else "nothing was seen from outside"
+        return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
+
+    def _balanced(self, said: Verdict, result: Result, accounts: Accounts) -> Verdict:
+        """A saving that untimed work makes up for is none, or cannot be told from one that is."""
+        arms = {Outcome.FASTER: (said.candidate, said.baseline), Outcome.SLOWER: (said.baseline, said.candidate)}
+        if said.outcome not in arms:
+            return said
+        winner, rival = arms[said.outcome]
+        moved = accounts.moved(result.samples[winner], result.samples[rival], FALSE_DOUBTS)
+        if moved is None:
+            return said
+        told = f"{winner} may have moved work: {moved_in_words(moved, rival)}; --regime cold times every call"
         return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
 
     def _outside(self, name: str, result: Result) -> statistics.Interval | None:
@@ -328,8 +342,6 @@ class Experiment:
 
 
 def _from_outside(sample: Sample, cost_ns: float) -> Sample:
-    import msgspec
-
     # A turn that cost less than usual must not look like one without work.
     return msgspec.structs.replace(sample, wall_ns=max(1, sample.wall_ns // 2, round(sample.outside_ns - cost_ns)))
 

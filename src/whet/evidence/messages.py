@@ -58,8 +58,6 @@ class Layout(Request, frozen=True, kw_only=True, tag=True):
     inputs: Arena
     outputs: Arena
     prepare_ns: int = 0
-    # Seeds of the slot that is used to warm up; nothing in it is secret.
-    warm_seed: int = 0
 
 
 class Draw(Request, frozen=True, kw_only=True, tag=True):
@@ -125,14 +123,12 @@ class Seal(Request, frozen=True, kw_only=True, tag=True):
     """To a bench: no new process, no file opened for writing from now on."""
 
 
-class WarmUp(Request, frozen=True, kw_only=True, tag=True):
-    """To a bench: one call on the warm slot that nobody times, and everything tidied for the turn."""
-
-    call: bool
+class Tidy(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: everything tidied for the turn that comes next."""
 
 
 class Turn(Request, frozen=True, kw_only=True, tag=True):
-    """To a bench: so many calls, each on a slot of its own, as fast as it can."""
+    """To a bench: so many calls, each on a slot of its own, as fast as it can. It does not know which of them count."""
 
     calls: int
     with_timing: bool = False
@@ -182,7 +178,7 @@ class Raised(Answer, frozen=True, kw_only=True, tag=True):
 
 
 class Claim(Answer, frozen=True, kw_only=True, tag=True):
-    """What a variant's process says about its turn. `ends_ns` are the stamps after each call."""
+    """What a variant's process says about its turn. `ends_ns` are the stamps after each call, the first one's too."""
 
     start_ns: int
     ends_ns: list[int]
@@ -192,9 +188,13 @@ class Claim(Answer, frozen=True, kw_only=True, tag=True):
     waits: list[str] = []
     sheet: Sheet | None = None
 
-    @property
-    def wall_ns(self) -> int:
-        return self.ends_ns[-1] - self.start_ns
+    def first_ns(self, untimed: int) -> int:
+        """What the calls before the timed ones took."""
+        return self.ends_ns[untimed - 1] - self.start_ns if untimed else 0
+
+    def wall_ns(self, untimed: int) -> int:
+        """What the timed calls took."""
+        return self.ends_ns[-1] - self.start_ns - self.first_ns(untimed)
 
 
 class Attempted(Answer, frozen=True, kw_only=True, tag=True):
@@ -234,7 +234,7 @@ class Measured(Answer, frozen=True, kw_only=True, tag=True):
     layout: Layout
 
 
-ToBench = Load | Layout | Seal | WarmUp | Turn | Attempt
+ToBench = Load | Layout | Seal | Tidy | Turn | Attempt
 ToReferee = Load | Measure | Layout | Draw | Reveal | Kept | Expect | Save
 ToJudge = Layout | Poison | Judge | Save | Evict
 FromBench = Hello | Done | Failed | Raised | Claim | Attempted

@@ -63,10 +63,10 @@ class Officials:
             raise lost.fault
         self.start()
 
-    def measure(self, case: Case, *, fixed_seed: int, probe_seed: int, warm_seed: int, slots: int) -> Layout:
+    def measure(self, case: Case, *, fixed_seed: int, probe_seed: int, slots: int) -> Layout:
         asked = messages.Measure(case=case, fixed_seed=fixed_seed, probe_seed=probe_seed, slots=slots)
         found: Measured = self._ask(self._referee, Measured, asked)
-        return msgspec.structs.replace(found.layout, warm_seed=warm_seed)
+        return found.layout
 
     def map(self, layout: Layout, fixed: int, expected: int, arms: list[tuple[int, int]]) -> None:
         """Hands both their memory: the referee writes inputs and answers, the judge owns the outputs."""

@@ -54,8 +54,8 @@ class Referee:
         layout = Layout(
             case=asked.case,
             fixed=buffers.lay_out([_shapes_of(self._fixed)]),
-            inputs=buffers.lay_out([_shapes_of(probe)] * (asked.slots + 1)),
-            outputs=buffers.lay_out([self._shapes] * (asked.slots + 1)),
+            inputs=buffers.lay_out([_shapes_of(probe)] * asked.slots),
+            outputs=buffers.lay_out([self._shapes] * asked.slots),
             prepare_ns=prepare_ns,
         )
         return Measured(layout=layout)
@@ -67,10 +67,8 @@ class Referee:
         self._expected = map_bytes(fds[1], layout.outputs.size_bytes, writeable=True)
         self._inputs = [map_bytes(fd, layout.inputs.size_bytes, writeable=True) for fd in fds[2:]]
         _copy_into(buffers.views(fixed, layout.fixed.groups[0]), self._fixed)
-        warm = self._made("prepare", layout.warm_seed)
         for memory in self._inputs:
             buffers.set_guards(memory, layout.inputs)
-            _copy_into(buffers.views(memory, layout.inputs.groups[-1]), warm)
         return Done()
 
     def draw(self, asked: Draw) -> Done:

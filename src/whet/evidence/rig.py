@@ -1,8 +1,9 @@
 """Referee, judge and benches of one plan: the turns that the benches take, and the rounds they make up.
 
 A bench is frozen unless it is its turn. In a round the referee draws inputs in private and the judge poisons every
-output; then each arm in turn warms up on data that is no secret, is frozen, gets the round's inputs, is thawed, says
-that it is done and is frozen again. What comes back per arm is a `Reading` or a `Red`.
+output; then each arm in turn tidies up, is frozen, gets the round's inputs, is thawed, says that it is done and is
+frozen again. The first call of a warm turn is like all others, on inputs of its own and judged, but does not count.
+What comes back per arm is a `Reading` or a `Red`.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import SystemRandom
 from typing import TypeVar
 
@@ -22,7 +24,7 @@ from whet.evidence.messages import Claim, Done
 from whet.evidence.officials import OfficialLost, Officials
 from whet.evidence.readings import Reading, Red
 from whet.evidence.record import EMPTY
-from whet.evidence.system import NotStopped
+from whet.evidence.system import NotStopped, Usage
 from whet.evidence.worker import Faults, Worker
 from whet.protocol import Case
 
@@ -38,6 +40,23 @@ STARVED_PATIENCE_S = 20.0
 REST_STEP_S = 0.002
 
 T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class Window:
+    """What was seen from outside while a bench was thawed."""
+
+    answer: messages.Answer
+    thawed_ns: int
+    heard_ns: int
+    used: Usage
+    own_used: Usage
+    restless: bool
+
+    @property
+    def span_ns(self) -> int:
+        """From the thaw to its answer, less waiting for others to leave a core."""
+        return self.heard_ns - self.thawed_ns - self.used.waited_for_others_ns - self.own_used.waited_ns
 
 
 class Rig(Benches):
@@ -87,8 +106,7 @@ class Rig(Benches):
             case,
             fixed_seed=seeds.derive(self.plan.seed, "fixed"),
             probe_seed=seeds.derive(self.plan.seed, "probe"),
-            warm_seed=seeds.derive(self.plan.seed, "warm-up"),
-            slots=slots,
+            slots=slots + self.untimed,
         )
         self.slots = slots
         sizes = self.layout.fixed.size_bytes, self.layout.inputs.size_bytes, self.layout.outputs.size_bytes
@@ -99,10 +117,15 @@ class Rig(Benches):
         self._sealed = all([self.host.forbid_new_writers(fd) for fd in (fixed, *(inputs for inputs, _ in arms))])
 
     @property
+    def untimed(self) -> int:
+        """Calls at the start of a turn that do not count: they find the caches as the arm before left them."""
+        return int(self.plan.regime == "warm" and not self.long_calls)
+
+    @property
     def slot_bytes(self) -> int:
         """What one more call in a turn costs in memory, all arms together."""
         inputs, outputs = self.layout.inputs.size_bytes, self.layout.outputs.size_bytes
-        return (len(self.stands) * (inputs + outputs) + outputs) // (self.slots + 1)
+        return (len(self.stands) * (inputs + outputs) + outputs) // len(self.layout.outputs.groups)
 
     @property
     def input_bytes(self) -> int:
@@ -148,7 +171,7 @@ class Rig(Benches):
         self, label: Sequence[str | int], order: Sequence[str], *, calls: int, full: bool, timing: bool
     ) -> dict[str, Reading | Red]:
         counts = {name: min(self.slots, calls * self.plan.more_calls.get(name, 1)) for name in order}
-        most = max([calls, *counts.values()])
+        most = self.untimed + max([calls, *counts.values()])
         drawn = [seeds.derive(self.plan.seed, *label, slot) for slot in range(most)]
         self.officials.draw(drawn)
         self.officials.poison({self.stands[name].arm: poison_word(self._random) for name in order})
@@ -168,13 +191,15 @@ class Rig(Benches):
         worker = stand.worker
         if worker is None:
             return Red("died", "the process is gone")
-        if red := self._heard(lambda: self._warm_up(stand, worker)):
-            return red
+        tidied = self._heard(lambda: self._tidy(stand, worker))
+        if isinstance(tidied, Red):
+            return tidied
         # Outside of what a bench is blamed for: these are the officials' own doing.
         self.officials.reveal(stand.arm)
         if self.plan.regime == "cold":
             self.officials.evict(self.cores)
-        return self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
+        found = self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
+        return replace(found, tidy_ns=tidied) if isinstance(found, Reading) else found
 
     def _heard(self, step: Callable[[], T]) -> T | Red:
         """What a bench answered, or what it is refused for: its faults cost nobody else anything."""
@@ -187,63 +212,74 @@ class Rig(Benches):
         except WhetError as error:
             return Red("device failed", f"{type(error).__name__}: {error.cause}")
 
-    def _timed(self, stand: Stand, worker: Worker, calls: int, seed: int, timing: bool) -> Reading | Red:
-        limit_s = self.plan.call_limit_s * calls
+    def _window(self, worker: Worker, request: messages.Request, limit_s: float, *, rests: bool = False) -> Window:
+        """Thawed until it has answered. With `rests` it is also seen whether its threads come to rest by themselves."""
         before, own = self.host.usage(worker.pid), self.host.usage(os.getpid())
-        worker.post(messages.Turn(calls=calls, with_timing=timing))
+        worker.post(request)
         thawed_ns = time.monotonic_ns()
         self.host.thaw(worker.pid)
         answer = worker.answer(limit_s)
         heard_ns = time.monotonic_ns()
+        restless = rests and not self._comes_to_rest(worker.pid)
         self.host.freeze(worker.pid)
-        used, own_used = self.host.usage(worker.pid) - before, self.host.usage(os.getpid()) - own
-        stand.calls += calls
-        if isinstance(answer, messages.Raised):
-            return Red("raised", answer.text)
-        claim: Claim = worker.must_be(Claim, answer)
+        return Window(
+            answer,
+            thawed_ns,
+            heard_ns,
+            used=self.host.usage(worker.pid) - before,
+            own_used=self.host.usage(os.getpid()) - own,
+            restless=restless,
+        )
+
+    def _timed(self, stand: Stand, worker: Worker, calls: int, seed: int, timing: bool) -> Reading | Red:
+        asked = self.untimed + calls
+        window = self._window(worker, messages.Turn(calls=asked, with_timing=timing), self.plan.call_limit_s * asked)
+        stand.calls += asked
+        if isinstance(window.answer, messages.Raised):
+            return Red("raised", window.answer.text)
+        claim: Claim = worker.must_be(Claim, window.answer)
         if self.host.children(worker.pid):
             return Red("left a process", "a process that it started goes on after run() had returned")
-        stamps = [thawed_ns, claim.start_ns, *claim.ends_ns, heard_ns]
-        if len(claim.ends_ns) != calls or stamps != sorted(stamps):
+        stamps = [window.thawed_ns, claim.start_ns, *claim.ends_ns, window.heard_ns]
+        if len(claim.ends_ns) != asked or stamps != sorted(stamps):
             return Red("its clock and ours disagree", "its time stamps lie outside the span in which it ran")
         if not self._sealed and not self.officials.kept(stand.arm):
             return Red("inputs changed", "the inputs are not what they were before the turn")
         for region, spent_ns in claim.regions_ns.items():
             stand.regions_ns.setdefault(region, []).append(spent_ns)
+        wall_ns, first_ns = claim.wall_ns(self.untimed), claim.first_ns(self.untimed)
         return Reading(
             calls=calls,
-            wall_ns=claim.wall_ns,
+            wall_ns=wall_ns,
             # Some of the waiting lies inside the claim, and some after the answer.
-            outside_ns=max(claim.wall_ns, heard_ns - thawed_ns - used.waited_for_others_ns - own_used.waited_ns),
-            cpu_ns=used.cpu_ns,
-            waited_ns=used.waited_ns,
+            outside_ns=max(wall_ns, window.span_ns - first_ns),
+            cpu_ns=window.used.cpu_ns,
+            waited_ns=window.used.waited_ns,
             device_ns=claim.device_ns,
             seed=seed,
             digest="",
             check="",
             longest=_longest(claim),
+            first_ns=first_ns,
             regions_ns=claim.regions_ns,
             tags=claim.tags,
             waits=claim.waits,
             sheet=claim.sheet,
         )
 
-    def _warm_up(self, stand: Stand, worker: Worker) -> Red | None:
-        worker.post(messages.WarmUp(call=self.plan.regime == "warm" and not self.long_calls))
-        self.host.thaw(worker.pid)
-        answer = worker.answer(self.plan.call_limit_s)
+    def _tidy(self, stand: Stand, worker: Worker) -> int | Red:
+        """What tidying up took, as seen from outside."""
         stand.turns += 1
         # Once it has run: does it come to rest? Later it would only be asked again.
-        restless = stand.turns == 2 and not self._comes_to_rest(worker.pid)
-        self.host.freeze(worker.pid)
-        if isinstance(answer, messages.Raised):
-            return Red("raised", answer.text)
-        done: Done = worker.must_be(Done, answer)
+        window = self._window(worker, messages.Tidy(), self.plan.call_limit_s, rests=stand.turns == 2)
+        if isinstance(window.answer, messages.Raised):
+            return Red("raised", window.answer.text)
+        done: Done = worker.must_be(Done, window.answer)
         if done.patched:
             return Red("its clock and ours disagree", f"time.{done.patched[0]} was replaced in its process")
-        if restless:
+        if window.restless:
             return Red("worked outside its clock", "its threads go on after run() has returned")
-        return None
+        return window.span_ns
 
     def _comes_to_rest(self, pid: int) -> bool:
         """Whether all its threads sleep soon. Pools may spin for a while; what counts is the time they really ran."""
@@ -264,9 +300,9 @@ class Rig(Benches):
         told = {n: r for n, r in results.items() if isinstance(r, Reading) and n != EMPTY}
         if not told:
             return
-        calls = {self.stands[name].arm: reading.calls for name, reading in told.items()}
+        calls = {self.stands[name].arm: self.untimed + reading.calls for name, reading in told.items()}
         every = list(range(max(calls.values())))
-        slots = sorted(self._random.sample(every, self._affordable(len(every)))) if full else []
+        slots = self._seen(every) if full else []
         reports = self._reports(calls, slots)
         if any(report.reason == "disputed" for report in reports.values()):
             full, reports = True, self._reports(calls, every)
@@ -281,8 +317,12 @@ class Rig(Benches):
             key = str(stand.variant) if stand.variant else name
             self.errors[key] = max(self.errors.get(key, 0.0), report.error)
 
-    def _affordable(self, slots: int) -> int:
-        return max(1, min(slots, int(ORACLE_ROUND_NS / max(1.0, self.oracle_slot_ns))))
+    def _seen(self, every: Sequence[int]) -> list[int]:
+        """The slots that the oracle is asked about: all it can afford, by lot, and always one that counts."""
+        affordable = max(1, min(len(every), int(ORACLE_ROUND_NS / max(1.0, self.oracle_slot_ns))))
+        sure = self._random.choice(every[self.untimed :])
+        others = self._random.sample([slot for slot in every if slot != sure], affordable - 1)
+        return sorted([sure, *others])
 
     def _reports(self, calls: dict[int, int], slots: list[int]) -> Mapping[int, messages.Judgement]:
         if slots:
@@ -303,11 +343,12 @@ class Rig(Benches):
 
 def _longest(claim: Claim) -> float:
     """The share of a turn that its longest call took, if that call was the first; else 0."""
-    if len(claim.ends_ns) < 4 or claim.wall_ns <= 0:
+    whole_ns = claim.wall_ns(0)
+    if len(claim.ends_ns) < 4 or whole_ns <= 0:
         return 0.0
     starts = [claim.start_ns, *claim.ends_ns[:-1]]
     spans = [end - start for start, end in zip(starts, claim.ends_ns, strict=True)]
-    return spans[0] / claim.wall_ns if spans[0] == max(spans) else 0.0
+    return spans[0] / whole_ns if spans[0] == max(spans) else 0.0
 
 
 def memory_room(slot_bytes: int, limit_bytes: int) -> int:

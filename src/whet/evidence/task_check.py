@@ -39,7 +39,6 @@ class Questions:
             case,
             fixed_seed=seeds.derive(self._seed, "fixed"),
             probe_seed=seeds.derive(self._seed, "probe"),
-            warm_seed=seeds.derive(self._seed, "warm-up"),
             slots=SEEDS,
         )
         sizes = [layout.fixed.size_bytes, layout.outputs.size_bytes, layout.inputs.size_bytes]
