@@ -43,7 +43,7 @@ demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's
 	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
-	$(BIN)/pytest -n $(TEST_WORKERS) --dist loadgroup --no-loadscope-reorder
+	$(BIN)/pytest -n $(TEST_WORKERS)
 
 $(VENV)/.wheel: $(VENV)/.deps
 	$(BIN)/python -c '$(NAMES); print(*of["wheel"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
