@@ -428,6 +428,7 @@ def test_the_report_command_takes_captures(tmp_path, saved, capsys):
     from whet.cli.report import write_report
     from whet.evidence.record import Export
     from whet.evidence.report.export import as_json
+    from whet.graph.observe import Span, write_trace
 
     (tmp_path / "run.json").write_text(as_json(Export(runs=[scripted_run(1)], decisions=[])))
     asked = ["report", str(tmp_path / "run.json"), "--regions", str(saved), "--store", str(tmp_path / "store.db")]
@@ -437,6 +438,11 @@ def test_the_report_command_takes_captures(tmp_path, saved, capsys):
     assert "Regions of" not in (tmp_path / "without.html").read_text()
     with pytest.raises(BadInput, match="no place in csv"):
         invoke([*asked, "-o", str(tmp_path / "r.csv")])
+    trace = tmp_path / "trace.json"
+    write_trace(trace, [Span(0, "first", 0, 10, 20), Span(1, "second", 1, 20, 50)])
+    assert invoke([*asked, "--tasks", str(trace), "-o", str(tmp_path / "r.html")]) == ExitCode.OK
+    text = (tmp_path / "r.html").read_text()
+    assert "Regions of a.npz" in text and "Tasks of trace.json" in text and "<title>first 0:" in text
 
 
 def test_the_builtin_schemas_can_be_printed_as_a_start(whet):

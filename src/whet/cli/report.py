@@ -35,9 +35,23 @@ FORMATS = ("html", "json", "csv", "md")
     metavar="CAPTURE",
     help="Add the timeline of a region capture to the page; repeat for several.",
 )
+@click.option(
+    "--tasks",
+    "traces",
+    multiple=True,
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="TRACE",
+    help="Add the timeline of a file of `whet graph trace` to the page; repeat for several.",
+)
 @options.store_path
 def command(
-    runs: tuple[str, ...], kind: str | None, output: str | None, captures: tuple[Path, ...], store_path: Path | None
+    *,
+    runs: tuple[str, ...],
+    kind: str | None,
+    output: str | None,
+    captures: tuple[Path, ...],
+    traces: tuple[Path, ...],
+    store_path: Path | None,
 ) -> None:
     """Write RUNS as one HTML page that opens offline, or as JSON, CSV or Markdown.
 
@@ -48,13 +62,13 @@ def command(
     chosen = kind or (SUFFIXES.get(Path(output).suffix.lower(), "") if output not in (None, "-") else "html")
     if not chosen:
         raise BadInput(f"the ending of {output!r} names no format", cure=f"say --format {'|'.join(FORMATS)}")
-    if captures and chosen != "html":
-        raise BadInput(f"a timeline has no place in {chosen}", cure="write html, or leave --regions out")
+    if (captures or traces) and chosen != "html":
+        raise BadInput(f"a timeline has no place in {chosen}", cure="write html, or leave --regions and --tasks out")
     export = find_export(runs, store_path)
     if not export.runs:
         raise BadInput("there is no run in it", cure="whet runs lists what is stored")
     target = output or ("report.html" if chosen == "html" else "-")
-    text = _render(export, chosen, captures)
+    text = _render(export, chosen, _timelines(captures, traces))
     if target == "-":
         click.echo(text, nl=False)
     else:
@@ -72,7 +86,7 @@ def write_report(runs: Sequence[Run], path: Path, decisions: Sequence[Decision] 
     write_text(path, _render(Export(runs=list(runs), decisions=list(decisions)), "html"))
 
 
-def _render(export: Export, kind: str, captures: Sequence[Path] = ()) -> str:
+def _render(export: Export, kind: str, timelines: dict[str, str] | None = None) -> str:
     from whet.evidence.report import export as data
     from whet.evidence.report.page import render_report
 
@@ -80,13 +94,18 @@ def _render(export: Export, kind: str, captures: Sequence[Path] = ()) -> str:
         decided: dict[str, list[Decision]] = {}
         for decision in export.decisions:
             decided.setdefault(decision.run_id, []).append(decision)
-        return render_report(export.runs, decided, timelines=_timelines(captures))
+        return render_report(export.runs, decided, timelines=timelines)
     return {"json": data.as_json, "csv": data.as_csv, "md": data.as_markdown}[kind](export)
 
 
-def _timelines(captures: Sequence[Path]) -> dict[str, str]:
-    if not captures:
-        return {}
-    from whet.regions import load, timeline_fragment
+def _timelines(captures: Sequence[Path], traces: Sequence[Path]) -> dict[str, str]:
+    drawn: dict[str, str] = {}
+    if captures:
+        from whet.regions import load, timeline_fragment
 
-    return {path.name: timeline_fragment(load(path)) for path in captures}
+        drawn |= {f"Regions of {path.name}": timeline_fragment(load(path)) for path in captures}
+    if traces:
+        from whet.graph.timeline import fragment, read_trace
+
+        drawn |= {f"Tasks of {path.name}": fragment(read_trace(path)) for path in traces}
+    return drawn

@@ -31,7 +31,7 @@ def render_report(
 ) -> str:
     """One HTML document about `runs`. `decisions` holds, by run id, what people decided.
 
-    `timelines` are region timelines by title, as `whet.regions.timeline_fragment` makes them: trusted HTML.
+    `timelines` are timelines by title, as `whet.regions.timeline_fragment` makes them: trusted HTML.
     `brief` leaves it at the verdict, the times and the gate, for a page inside another.
     """
     if not runs:
