@@ -18,7 +18,7 @@ from whet.evidence.buffers import bytes_of, fill, set_guards, unpacked, views
 from whet.evidence.messages import Attempt, Attempted, Claim, Done, Layout, Load, Raised, Seal, Tidy, Turn
 from whet.evidence.registry import where
 from whet.evidence.runnable import Runnable, runnable
-from whet.evidence.serving import answer_requests, map_bytes, plain_arithmetic, private_copy
+from whet.evidence.serving import answer_requests, limit_memory, map_bytes, plain_arithmetic, private_copy
 from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays
 
@@ -62,6 +62,8 @@ class Bench:
         self._timed = stopwatch()
 
     def load(self, asked: Load) -> Done | Raised:
+        if asked.memory_bytes:
+            limit_memory(asked.memory_bytes)
         if asked.variant is not None and asked.variant.file:
             try:
                 self._runnable = runnable(asked)

@@ -17,6 +17,7 @@ from whet.evidence import messages, system
 from whet.evidence.messages import Done, Layout, Load, Tree
 from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY, Isolation
+from whet.evidence.serving import memory_share
 from whet.evidence.system import NotStopped
 from whet.evidence.worker import START_LIMIT_S, Faults, Worker
 from whet.protocol import Clock, Engine, Variant
@@ -95,6 +96,7 @@ class Benches:
     ) -> dict[str, Red]:
         """Fresh processes for these arms on the open case, frozen; returns the arms that failed at it."""
         self.stop()
+        self._memory_bytes = memory_share(max(1, len(arms)))
         self._started = {"arms": list(arms), "cores": cores, "baseline": baseline, "sealed": sealed}
         self.cores = cores or self.host.usable_cores()
         for name in arms:
@@ -156,7 +158,8 @@ class Benches:
             variant = self._runs(stand)
             ref = "" if variant is None or variant.file else self.plan.ref
             tree = self.plan.trees.get(variant.revision) if variant else None
-            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device, tree=tree))
+            room = self._memory_bytes
+            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device, tree=tree, memory_bytes=room))
             return None
         answer = stand.worker.answer(START_LIMIT_S)
         return Red("raised", answer.text) if isinstance(answer, messages.Raised) else None

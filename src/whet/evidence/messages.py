@@ -32,13 +32,14 @@ class Tree(msgspec.Struct, frozen=True, kw_only=True):
 class Load(Request, frozen=True, kw_only=True, tag=True):
     """Load the task, or nothing but a candidate's own file. An empty `ref` means neither: the empty variant.
 
-    With a `tree` it is loaded as it is in that revision.
+    With a `tree` it is loaded as it is in that revision. `memory_bytes` is all that the process may have, if not 0.
     """
 
     ref: str = ""
     variant: Variant | None = None
     device: str = "cpu"
     tree: Tree | None = None
+    memory_bytes: int = 0
 
 
 class Measure(Request, frozen=True, kw_only=True, tag=True):

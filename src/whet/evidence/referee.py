@@ -4,7 +4,6 @@ oracle. No variant runs here, and nothing is compared here: that is the judge's 
 
 from __future__ import annotations
 
-import resource
 import time
 from collections.abc import Mapping
 from typing import Any
@@ -16,7 +15,7 @@ from whet.evidence import buffers, messages
 from whet.evidence.agreement import conform
 from whet.evidence.messages import Done, Draw, Expect, Expected, IsKept, Kept, Layout, Load, Measure, Measured, Reveal
 from whet.evidence.registry import load
-from whet.evidence.serving import answer_requests, ask, map_bytes, plain_arithmetic
+from whet.evidence.serving import answer_requests, ask, limit_memory, map_bytes, memory_share, plain_arithmetic
 from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays, Engine, Output
 
@@ -154,16 +153,8 @@ def _copy_into(places: Arrays, arrays: Arrays) -> None:
         np.copyto(place, array)
 
 
-def limit_memory() -> None:
-    """A size beyond the machine must end in MemoryError here, not in the kernel killing a neighbour."""
-    import psutil
-
-    room = psutil.virtual_memory().available * 9 // 10
-    resource.setrlimit(resource.RLIMIT_DATA, (room, resource.getrlimit(resource.RLIMIT_DATA)[1]))
-
-
 def serve(channel_fd: int, pid: int, granted: Granted) -> None:
-    limit_memory()
+    limit_memory(memory_share(1))
     referee = Referee()
     handlers: dict[type[messages.Request], Any] = {
         Load: referee.load,

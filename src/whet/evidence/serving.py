@@ -91,3 +91,18 @@ def ask(engine: Engine, method: str, *arguments: Any) -> Any:
             f"{where(error, engine.source)}: {method}() of engine {engine.name} raised {type(error).__name__}: {error}",
             cure="mend the engine, or choose a case it can make",
         ) from error
+
+
+def memory_share(processes: int) -> int:
+    """What each of so many processes may have of the memory that is free now."""
+    import psutil
+
+    return int(psutil.virtual_memory().available) * 9 // 10 // processes
+
+
+def limit_memory(size_bytes: int) -> None:
+    """A size beyond that ends in MemoryError here, not in the kernel killing a neighbour. It cannot be taken back."""
+    import resource
+
+    with contextlib.suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_DATA, (size_bytes, size_bytes))
