@@ -23,7 +23,7 @@ $(VENV)/.deps: pyproject.toml
 	touch $@
 
 $(VENV)/.native: $(VENV)/.deps $(NATIVE)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[gpu,decode]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[gpu,decode,lab]'
 	touch $@
 
 # What only tests and lint use. By name: as extras of the package they would build it once more.

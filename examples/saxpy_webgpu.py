@@ -1,12 +1,13 @@
 """Your own GPU kernel: y = a x + y on whole numbers, in workgroups of two sizes. The kernel is plain WGSL.
 
 whet ab examples/saxpy_webgpu.py small large --n 2^16 --quick
+whet ab examples/saxpy_webgpu.py small large --n 2^16 --quick --device browser    # or a phone: docs/lab.md
 """
 
 import numpy as np
 
-from whet.gpu import Kernel, Pass, open_device
-from whet.protocol import Case, Engine, Output, Timing, VariantSpec
+from whet.gpu import Kernel, Pass, Program, open_device
+from whet.protocol import Case, Engine, Output, PortableProgram, Timing, VariantSpec
 
 WGSL = """
 override width: u32;
@@ -17,6 +18,12 @@ override width: u32;
 }
 """
 WIDTHS = {"small": 32, "large": 256}
+
+
+def step(variant, n):
+    width = WIDTHS[variant.name]
+    kernel = Kernel(WGSL, "saxpy", (("width", float(width)),))
+    return Pass("saxpy", kernel, ("x", "y"), (-(-n // width), 1, 1))
 
 
 class Saxpy(Engine):
@@ -40,11 +47,10 @@ class Saxpy(Engine):
         return {name: rng.integers(0, 2**32, case.sizes["n"], dtype=np.uint32) for name in ("x", "y")}
 
     def setup(self, variant, case, fixed, device):
-        n, width = case.sizes["n"], WIDTHS[variant.name]
+        n = case.sizes["n"]
         opened = open_device(device.partition(":")[2] or None)
         buffers = [opened.buffer(name, 4 * n) for name in ("x", "y")]
-        kernel = Kernel(WGSL, "saxpy", (("width", float(width)),))
-        return {"device": opened, "buffers": buffers, "step": Pass("saxpy", kernel, ("x", "y"), (-(-n // width), 1, 1))}
+        return {"device": opened, "buffers": buffers, "step": step(variant, n)}
 
     def run(self, variant, state, inputs, outputs):
         device = state["device"]
@@ -56,6 +62,16 @@ class Saxpy(Engine):
     def timing(self, state):
         spent = dict(state["passes"])
         return None if spent["saxpy"] is None else Timing(device_ns=spent["saxpy"], regions_ns=spent)
+
+    def portable(self, variant, case, fixed):
+        """The same for a device that only a browser reaches: the program, what goes in, what comes out."""
+        n = case.sizes["n"]
+
+        def finish(read, outputs):
+            outputs["y"][:] = read["y"]
+
+        program = Program({"x": 4 * n, "y": 4 * n}, (step(variant, n),))
+        return PortableProgram(program, ("y",), lambda inputs: {name: inputs[name] for name in ("x", "y")}, finish)
 
     def oracle(self, case, fixed_seed, seed, inputs):
         pairs = zip(inputs["x"].tolist(), inputs["y"].tolist(), strict=True)

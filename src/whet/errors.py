@@ -65,6 +65,10 @@ class DeviceLost(DeviceError):
     """The device is gone; the next call opens a new one."""
 
 
+class DeviceGone(DeviceLost):
+    """A device that others reach went away for good: a tab was closed, a phone was unplugged."""
+
+
 class DeviceOutOfMemory(DeviceError):
     """An allocation failed."""
 

@@ -257,6 +257,22 @@ class Timing:
 
 
 @dataclass(frozen=True)
+class PortableProgram:
+    """A variant's work on one case as data and two functions, for a device that only others reach, such as a phone's.
+
+    `program` is a `whet.gpu.Program`. `feed` gives the contents of its buffers and uploads for the inputs of a call,
+    `kept` those that stay over all calls. The buffers named in `outputs` are read when it has run, as 32-bit words,
+    and `finish(read, outputs)` writes the outputs from them.
+    """
+
+    program: Any
+    outputs: Sequence[str]
+    feed: Callable[[Arrays], Arrays]
+    finish: Callable[[Arrays, Arrays], None]
+    kept: Arrays = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class HardCase:
     """A ready-made case with its answer, of a named kind. Its seed and number make it again.
 
@@ -353,6 +369,13 @@ class Engine(ABC):
     def device_of(self, variant: Variant, device: str) -> str:
         """Where a variant really runs in a run on `device`; an engine may compare devices in one run."""
         return device
+
+    def portable(self, variant: Variant, case: Case, fixed: Arrays) -> PortableProgram:
+        """What a variant computes as a program, for devices that are reached through a browser."""
+        raise Unsupported(
+            f"engine {self.name} does not describe {variant.name} as a program",
+            cure="give it portable() (examples/saxpy_webgpu.py has one), or take a variant that has one",
+        )
 
     def timing(self, state: Any) -> Timing | None:
         """Device time of the last `run`, where the device has a clock of its own."""

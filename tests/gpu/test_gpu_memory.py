@@ -7,8 +7,8 @@ import random
 from dataclasses import replace
 
 import pytest
-from needs import needed
 
+from needs import needed
 from whet.cli import app
 from whet.errors import BadInput, DeviceOutOfMemory, Unsupported
 from whet.gpu import Pass

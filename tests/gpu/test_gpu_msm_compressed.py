@@ -7,10 +7,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 from msm_on_gpu import Subject, answered, loaded, run
-from needs import needed
 from test_gpu_msm_pieces import floor_of
 from whet._native import curve
 
+from needs import needed
 from whet.errors import BadInput, WrongAnswer
 from whet.gpu import Pass, open_device
 from whet.gpu.running import run as run_program

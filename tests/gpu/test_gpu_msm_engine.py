@@ -7,9 +7,9 @@ import threading
 import numpy as np
 import pytest
 from msm_on_gpu import Subject
-from needs import needed
 from whet._native import curve
 
+from needs import needed
 from whet.errors import BadInput, Cancelled, DeviceLost, DeviceOutOfMemory, DeviceTimeout, ShaderError, Unsupported
 from whet.msm import Engine, Point
 from whet.msm import inputs as make

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 from msm_on_gpu import Subject
-from needs import needed
 
+from needs import needed
 from whet.errors import ShaderError, Unsupported
 from whet.gpu import Pass, open_device
 from whet.gpu.tuned import recall, remember

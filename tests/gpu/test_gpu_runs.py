@@ -9,8 +9,8 @@ from pathlib import Path
 
 import msgspec
 import pytest
-from needs import needed
 
+from needs import needed
 from whet.cli.check import runnable
 from whet.errors import DeviceLost, Unsupported
 from whet.evidence import adapter as identification

@@ -61,7 +61,6 @@ def test_blocks_run(page, code, tmp_path, monkeypatch):
 @pytest.mark.parametrize(("page", "code"), all_blocks(GPU_PAGES))
 def test_blocks_for_a_gpu_run(page, code):
     from needs import needed
-
     from whet.decode import SHAPES, PagedCache
     from whet.gpu import Kernel, Pass, Program, open_device
 

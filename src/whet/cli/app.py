@@ -35,6 +35,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("whet.cli.report:command", "runs as an HTML page, JSON, CSV or Markdown"),
     "decide": ("whet.cli.decide:command", "keep what you decided about a run, and why"),
     "tune": ("whet.cli.tune:command", "measure this machine once; `auto` then means the measured choice"),
+    "lab": ("whet.cli.lab:command", "phones and laptops as devices, through a browser"),
     "completion": ("whet.cli.completion:command", "print the completion script of your shell"),
 }
 COMPLETE_VARIABLE = "_WHET_COMPLETE"

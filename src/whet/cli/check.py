@@ -83,6 +83,7 @@ def check(
     from whet.cli.console import print_json
     from whet.evidence import cases
     from whet.evidence.comparison import make_plan
+    from whet.evidence.elsewhere import is_elsewhere
     from whet.evidence.examination import examine_all
     from whet.evidence.experiment import default_evidence_folder
     from whet.evidence.hard_cases import examine_hard
@@ -107,6 +108,8 @@ def check(
         gates = []
         if chosen:
             gates = examine_all(plan, chosen, repeats, folder=folder, command=command_line(plan), show=show)
+    if is_elsewhere(plan.device):
+        numbers = range(0)  # they need an engine's own run() on a device of this machine
     with shown_progress(f"hard cases of {loaded.engine.name}") as show:
         gates, kinds = examine_hard(plan, gates, numbers, show)
     if as_json:

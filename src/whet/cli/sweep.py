@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -82,6 +83,7 @@ def sweep(
     from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.comparison import make_plan
+    from whet.evidence.elsewhere import reached
     from whet.evidence.registry import load
 
     require_writable(report)
@@ -91,7 +93,12 @@ def sweep(
     plan = make_plan(loaded, with_knobs(loaded.engine, named, knob_axes), **planned)
     points = grid(loaded.engine, size_axes, cases.parse_sizes(sizes, n), profile)
     runs = []
-    with open_store(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
+    with (
+        open_store(store_path) as store,
+        shown_progress(f"sweep {loaded.engine.name}") as show,
+        reached(plan.device) as place,
+    ):
+        plan = replace(plan, elsewhere=place)
         for number, case in enumerate(points):
 
             def shifted(share: float, note: str, number: int = number, case: Case = case) -> None:

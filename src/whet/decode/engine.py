@@ -27,6 +27,7 @@ from whet.protocol import (
     Knob,
     MemoryRow,
     Output,
+    PortableProgram,
     Timing,
     Tolerance,
     Variant,
@@ -126,15 +127,18 @@ class DecodeEngine(Engine):
         self.run(variant, state, {**fixed, **self.prepare(case, 0)}, outputs)
         return state
 
-    def run(self, variant: Variant, state: State, inputs: Arrays, outputs: Arrays) -> None:
-        knobs = variant.knobs
-        schedule = Schedule(
-            wo_split=int(knobs.get("wo_split", 1)),
-            fc1=str(knobs.get("fc1", "shared")),
-            barrier=str(knobs.get("barrier", "block")),
-            launch="phased" if variant.name == "phased" else "fused",
-            rows=str(knobs.get("rows", "claimed")),
+    def portable(self, variant: Variant, case: Case, fixed: Arrays) -> PortableProgram:
+        if variant.name != "webgpu":
+            return super().portable(variant, case, fixed)
+        from whet.decode.webgpu.portable import portable_of
+
+        cache, rotary = _cache(fixed), (fixed["cosine"], fixed["sine"])
+        return portable_of(
+            _shape(case), _matrices(case, fixed), _norms(fixed), cache=cache, angles=rotary, schedule=_schedule(variant)
         )
+
+    def run(self, variant: Variant, state: State, inputs: Arrays, outputs: Arrays) -> None:
+        knobs, schedule = variant.knobs, _schedule(variant)
         state.layer.step(
             inputs["x"],
             state.cache if inputs["k"] is state.cache.k else _cache(inputs),
@@ -244,6 +248,17 @@ def _shape(case: Case) -> Shape:
     if not 1 <= sizes["batch"] <= MAX_BATCH or not sizes["page"] >= 1 or not 0 <= sizes["length"] <= MAX_LENGTH:
         raise BadInput(f"decode has no case with {case}", cure=f"batch 1 to {MAX_BATCH}, page from 1, length from 0")
     return BY_HIDDEN[sizes["hidden"]]
+
+
+def _schedule(variant: Variant) -> Schedule:
+    knobs = variant.knobs
+    return Schedule(
+        wo_split=int(knobs.get("wo_split", 1)),
+        fc1=str(knobs.get("fc1", "shared")),
+        barrier=str(knobs.get("barrier", "block")),
+        launch="phased" if variant.name == "phased" else "fused",
+        rows=str(knobs.get("rows", "claimed")),
+    )
 
 
 def _matrices(case: Case, arrays: Arrays) -> dict[str, StoredMatrix]:

@@ -68,12 +68,16 @@ class Moved:
 
 @dataclass
 class Accounts:
-    """The books of one trial. `threads`, `firsts` and `untimed` are kept by arm as the turns go by."""
+    """The books of one trial. `threads`, `firsts` and `untimed` are kept by arm as the turns go by.
+
+    Without `near` the span from outside has a network in it and says nothing about the variant.
+    """
 
     effect: float
     judge: Judge = "median"
     clock: str = "wall"
     baseline: str = ""
+    near: bool = True
     cores: dict[int, int] = field(default_factory=dict)
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)
@@ -109,6 +113,8 @@ class Accounts:
 
     def _hidden(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
         """The outside span is longer than the claim by more than a turn costs."""
+        if not self.near:
+            return None
         slack_ns = TURN_SLACK_NS + THREAD_SLACK_NS * (self.threads.get(name, 1) - 1)
         over = self._over(own, empty, _outside, slack_ns)
         if over is None:

@@ -8,21 +8,38 @@ import contextlib
 import gc
 import time
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 import numpy as np
 
 from whet.errors import DeviceError, Unsupported, WhetError
 from whet.evidence import messages, system
 from whet.evidence.buffers import bytes_of, fill, set_guards, unpacked, views
-from whet.evidence.messages import Attempt, Attempted, Claim, Done, Layout, Load, Raised, Seal, Tidy, Turn
+from whet.evidence.messages import (
+    Attempt,
+    Attempted,
+    Claim,
+    Describe,
+    Described,
+    Done,
+    Fed,
+    Feed,
+    Finish,
+    Layout,
+    Load,
+    Raised,
+    Seal,
+    Tidy,
+    Turn,
+)
 from whet.evidence.registry import where
-from whet.evidence.runnable import Runnable, runnable
+from whet.evidence.runnable import Portable, Runnable, runnable
 from whet.evidence.serving import answer_requests, limit_memory, map_bytes, plain_arithmetic, private_copy
 from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays
 
 Pair = tuple[Arrays, Arrays]
+T = TypeVar("T")
 # The clocks as they were before anything foreign was imported.
 CLOCKS = {
     f"{name}{unit}": getattr(time, f"{name}{unit}")
@@ -138,6 +155,36 @@ class Bench:
             sheet=timing.sheet,
         )
 
+    def describe(self, _: Describe) -> Described | Raised:
+        assert isinstance(self._runnable, Portable)
+        portable = self._runnable
+        return self._guarded(lambda: portable.describe(self._state, self._pairs[0][0]))
+
+    def feed(self, asked: Feed) -> Fed | Raised:
+        assert isinstance(self._runnable, Portable)
+        portable, pairs = self._runnable, self._pairs[: asked.calls]
+        return self._guarded(lambda: Fed(calls=[portable.feed(self._state, inputs) for inputs, _ in pairs]))
+
+    def finish(self, asked: Finish) -> Done | Raised:
+        assert isinstance(self._runnable, Portable)
+        portable, pairs = self._runnable, self._pairs[: len(asked.read)]
+
+        def finish() -> Done:
+            for read, (_, outputs) in zip(asked.read, pairs, strict=True):
+                portable.finish(self._state, read, outputs)
+            return Done()
+
+        return self._guarded(finish)
+
+    def _guarded(self, step: Callable[[], T]) -> T | Raised:
+        """What a step gives; what it raises is the variant's, but for what its device cannot do."""
+        try:
+            return step()
+        except (Unsupported, DeviceError):
+            raise
+        except BaseException as error:
+            return Raised(text=self._told(error))
+
     def attempt(self, asked: Attempt) -> Attempted | Raised:
         assert self._runnable is not None
         memory = np.zeros(asked.outputs.size_bytes, np.uint8)
@@ -177,6 +224,9 @@ def serve(channel_fd: int, pid: int, granted: Granted) -> None:
         Seal: bench.seal,
         Tidy: bench.tidy,
         Turn: bench.turn,
+        Describe: bench.describe,
+        Feed: bench.feed,
+        Finish: bench.finish,
         Attempt: bench.attempt,
     }
     answer_requests(channel_fd, messages.ToBench, handlers, pid, granted)

@@ -14,6 +14,7 @@ import msgspec
 
 from whet.errors import WhetError
 from whet.evidence import messages, system
+from whet.evidence.elsewhere import Elsewhere
 from whet.evidence.messages import Done, Layout, Load, Tree
 from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY, Isolation
@@ -40,6 +41,8 @@ class Plan:
     # By revision: where those variants come from that are not of the working tree, and the command that built them.
     trees: Mapping[str, Tree] = field(default_factory=dict)
     build: str | None = None
+    # The device that all variants run on, if it is not one of this process's.
+    elsewhere: Elsewhere | None = None
     # Only tests give variants unequal numbers of calls; by name, a factor on the trial's own number.
     more_calls: Mapping[str, int] = field(default_factory=dict)
 
@@ -158,8 +161,17 @@ class Benches:
             variant = self._runs(stand)
             ref = "" if variant is None or variant.file else self.plan.ref
             tree = self.plan.trees.get(variant.revision) if variant else None
-            room = self._memory_bytes
-            stand.worker.post(Load(ref=ref, variant=variant, device=self.plan.device, tree=tree, memory_bytes=room))
+            room, away = self._memory_bytes, self.plan.elsewhere is not None and variant is not None
+            stand.worker.post(
+                Load(
+                    ref=ref,
+                    variant=variant,
+                    device=self.plan.device,
+                    tree=tree,
+                    memory_bytes=room,
+                    elsewhere=away,
+                )
+            )
             return None
         answer = stand.worker.answer(START_LIMIT_S)
         return Red("raised", answer.text) if isinstance(answer, messages.Raised) else None

@@ -12,11 +12,13 @@ from whet.evidence import seeds, system
 from whet.evidence.asked_variants import distinct, read_variant
 from whet.evidence.budgets import BUDGETS, Budget
 from whet.evidence.cases import choose
+from whet.evidence.elsewhere import is_elsewhere
 from whet.evidence.examined import was_examined
 from whet.evidence.experiment import Experiment, Progress, default_evidence_folder
 from whet.evidence.messages import Tree
 from whet.evidence.record import Run
 from whet.evidence.registry import Loaded, load, source_file
+from whet.evidence.remote_rig import placed
 from whet.evidence.revision import make_tree, repository_of
 from whet.evidence.revision_probe import require_variant
 from whet.evidence.rig import Plan
@@ -53,14 +55,16 @@ def ab(
     if isinstance(budget, str) and budget not in BUDGETS:
         raise BadInput(f"there is no budget {budget!r}", cure=f"budgets: {', '.join(BUDGETS)}")
     plan = make_plan(loaded, variants, device=device, seed=seed, clock=clock, call_limit_s=call_limit_s)
+    base = baseline_of(loaded, plan, baseline)
     case = choose(loaded.engine, sizes or {}, profile)
     given = [f"--size={axis}={size}" for axis, size in (sizes or {}).items()]
     given += [f"--profile={profile}"] if profile else []
+    given += [f"--device={device}"] if device else []
     return run_comparison(
         loaded,
         plan,
         case,
-        baseline=baseline_of(loaded, plan, baseline),
+        baseline=base,
         budget=BUDGETS[budget] if isinstance(budget, str) else budget,
         effect=effect,
         judge=judge,
@@ -86,7 +90,13 @@ def make_plan(
     chosen = [read_variant(engine, text) for text in variants]
     distinct(chosen)
     where = device if device is not None else engine.devices[0]
-    if where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
+    away = is_elsewhere(where)
+    if away and any(variant.file for variant in chosen):
+        raise BadInput(
+            f"a candidate is a Python function, and {where} runs programs",
+            cure="give the engine portable() for it",
+        )
+    if not away and where.partition(":")[0] not in {known.partition(":")[0] for known in engine.devices}:
         raise BadInput(f"engine {engine.name} does not run on {where!r}", cure=f"devices: {', '.join(engine.devices)}")
     for variant in chosen:
         if device == "cpu" and not variant.file and engine.device_of(variant, device) != device:
@@ -139,21 +149,22 @@ def run_comparison(
     store: Store | None,
     on_progress: Progress,
 ) -> Run:
-    """One experiment. When this returns, a run that has a store is on the disk."""
+    """One experiment, on the device of the plan. When this returns, a run that has a store is on the disk."""
     folder = store.path.parent if store else default_evidence_folder().parent
-    run = Experiment(
-        plan=replace(plan, regime=regime),
-        case=case,
-        budget=budget,
-        baseline=baseline,
-        command=command,
-        engine_sha256=loaded.sha256,
-        evidence_folder=folder / "evidence",
-        effect=effect,
-        judge=judge,
-        task_examined=was_examined(folder, loaded),
-        on_progress=on_progress,
-    ).run()
+    with placed(replace(plan, regime=regime)) as there:
+        run = Experiment(
+            plan=there,
+            case=case,
+            budget=budget,
+            baseline=baseline,
+            command=command,
+            engine_sha256=loaded.sha256,
+            evidence_folder=folder / "evidence",
+            effect=effect,
+            judge=judge,
+            task_examined=was_examined(folder, loaded),
+            on_progress=on_progress,
+        ).run()
     if store is not None:
         add_or_keep(store, run)
     return run

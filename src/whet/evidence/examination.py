@@ -15,6 +15,7 @@ from whet.evidence import seeds
 from whet.evidence.cases import shrinking
 from whet.evidence.readings import Reading, Red
 from whet.evidence.record import Failure, Gate
+from whet.evidence.remote_rig import placed, rig_for
 from whet.evidence.rig import Plan, Rig
 from whet.protocol import Case
 
@@ -89,8 +90,21 @@ def examine_all(
     show: Callable[[float, str], None],
 ) -> list[Gate]:
     """Every variant on every case; a variant that turns red is left out of the rest."""
+    with placed(plan) as there:
+        return _examined(there, chosen, turns, folder=folder, command=command, show=show)
+
+
+def _examined(
+    plan: Plan,
+    chosen: Sequence[Case],
+    turns: int,
+    *,
+    folder: Path,
+    command: str,
+    show: Callable[[float, str], None],
+) -> list[Gate]:
     refusals: dict[str, Refusal] = {}
-    with Rig(plan) as rig:
+    with rig_for(plan) as rig:
         for number, case in enumerate(chosen):
             if rig.alive:
                 show(number / len(chosen), str(case))
@@ -118,7 +132,7 @@ def explain(plan: Plan, refusal: Refusal, folder: Path, fallback: str, on_try: C
         return failure(plan, refusal, fallback, None)
     if refusal.red.reason in NOT_SEARCHED:
         return failure(plan, refusal, check_command(plan, refusal.case, max(TURNS, refusal.calls)), None)
-    with contextlib.suppress(WhetError), Rig(plan) as rig:
+    with contextlib.suppress(WhetError), rig_for(plan) as rig:
         smallest = _search(rig, refusal, on_try)
         stubborn = (refusal.case, min(refusal.calls, MOST_TURNS) + 5)
         for case, turns in [*([(smallest, TURNS)] if smallest else []), stubborn]:

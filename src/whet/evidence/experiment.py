@@ -16,11 +16,12 @@ from whet.evidence import environment, seeds, statistics, verdict, warnings
 from whet.evidence.accounting import FALSE_DOUBTS, Accounts, moved_in_words
 from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
-from whet.evidence.clock import Batch, batch, quantum_ns
+from whet.evidence.clock import Batch, batch
 from whet.evidence.examination import Refusal, examine, explain, failure, gate
 from whet.evidence.floors import floor_of
 from whet.evidence.readings import Reading, Red
 from whet.evidence.record import EMPTY, Block, Design, Done, Failure, Outcome, Run, Sample, Verdict, Warning
+from whet.evidence.remote_rig import rig_for
 from whet.evidence.rig import WARM_UP_LIMIT_NS, Plan, Rig, memory_room
 from whet.evidence.serving import ask
 from whet.evidence.statistics import EFFECT, Judge, call_times
@@ -88,26 +89,30 @@ class Experiment:
     def run(self) -> Run:
         began = time.monotonic()
         created = datetime.now(UTC)
-        adapter = adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
+        adapter = self._adapter()
         extra = {"adapter": adapter} if adapter else {}
         if self.plan.trees:
             extra["revisions"] = {name: tree.commit for name, tree in self.plan.trees.items()}
         surroundings = environment.capture(self._engine_folder(), extra)
         memory = self._memory()
         accounts = Accounts(effect=self.effect, judge=self.judge, clock=self.plan.clock, baseline=self.baseline)
-        with Rig(self.plan) as rig:
+        accounts.near = self.plan.elsewhere is None
+        with rig_for(self.plan) as rig:
             readings, refusals = self._gate(rig)
             result, chosen = self._trial(rig, readings, accounts)
-            floor = floor_of(result.samples.get(EMPTY, []), rig.input_bytes)
-            regions = {} if result.interrupted else self._regions(rig)
+            floor = floor_of(result.samples.get(EMPTY, []), rig.input_bytes) if rig.near else None
+            regions = {} if result.interrupted or result.gone else self._regions(rig)
             refusals |= {
                 name: Refusal(name, red, self.case, rig.stands[name].calls) for name, red in result.reds.items()
             }
             checks = {name: (stand.full_checks, stand.agreements) for name, stand in rig.stands.items()}
-            isolation, errors, losses = rig.isolation, dict(rig.errors), rig.officials.losses
+            isolation, errors, losses = rig.isolated(), dict(rig.errors), rig.officials.losses
+            tick_ns, about, own = rig.tick_ns, rig.notes(), rig.warnings()
+        surroundings |= {"elsewhere": about} if about else {}
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
         failures = {
-            name: self._explain(refusal, run_id, search=not result.interrupted) for name, refusal in refusals.items()
+            name: self._explain(refusal, run_id, search=not (result.interrupted or result.gone))
+            for name, refusal in refusals.items()
         }
         names = [str(variant) for variant in self.plan.variants]
         samples = {name: some for name, some in result.samples.items() if some}
@@ -129,7 +134,7 @@ class Experiment:
             gates=[gate(name, *checks[name], failures.get(name)) for name in names],
             samples=sorted((s for some in samples.values() for s in some), key=lambda s: (s.round, s.order)),
             verdicts=self._verdicts(result, failures, chosen, accounts),
-            warnings=[*self._warnings(result, chosen, surroundings), *warnings.officials_lost(losses)],
+            warnings=[*self._warnings(result, chosen, surroundings, tick_ns), *warnings.officials_lost(losses), *own],
             environment=surroundings,
             stopped=result.stopped,
             elapsed_s=round(time.monotonic() - began, 3),
@@ -146,6 +151,11 @@ class Experiment:
             task_examined=self.task_examined,
             work=self._work(),
         )
+
+    def _adapter(self) -> dict[str, Any]:
+        if self.plan.elsewhere is not None:
+            return self.plan.elsewhere.facts()
+        return adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
 
     def _gate(self, rig: Rig) -> tuple[dict[str, list[Reading]], dict[str, Refusal]]:
         """Untimed: small cases while their share of time lasts, then the case itself."""
@@ -171,7 +181,7 @@ class Experiment:
         chosen = Batch(1)
         if self.plan.clock == "wall" and self.plan.regime == "warm":
             room = memory_room(rig.slot_bytes, SLOTS_LIMIT_BYTES)
-            chosen = batch(once, quantum_ns(), rig.layout.prepare_ns, room)
+            chosen = batch(once, rig.tick_ns, rig.layout.prepare_ns, room)
         rig.open(self.case, chosen.calls * max([1, *self.plan.more_calls.values()]))
         parallel, reds = self._probe(rig, chosen.calls)
         result = Trial(
@@ -191,7 +201,7 @@ class Experiment:
 
     def _probe(self, rig: Rig, calls: int) -> tuple[bool, dict[str, Red]]:
         """Whether any variant keeps several cores busy. One that does gets all of them, and so do its rivals."""
-        if len(rig.host.usable_cores()) == 1:
+        if not rig.near or len(rig.host.usable_cores()) == 1:
             return False, {}
         reds = rig.start(rig.alive)
         for name in reds:
@@ -262,7 +272,7 @@ class Experiment:
 
     def _beside(self, said: Verdict, result: Result) -> Verdict:
         """The same rounds by a clock that is not the variant's: a verdict that it does not bear out is none."""
-        if said.outcome not in (Outcome.FASTER, Outcome.SLOWER):
+        if said.outcome not in (Outcome.FASTER, Outcome.SLOWER) or self.plan.elsewhere is not None:
             return said
         outside = self._outside(said.candidate, result)
         wall = "wall clock" if self.plan.clock == "device" else "clock outside of its process"
@@ -296,12 +306,11 @@ class Experiment:
             arms.append(statistics.times(samples))
         return statistics.interval(*arms, judge=self.judge, confidence=self.budget.confidence)
 
-    def _warnings(self, result: Result, chosen: Batch, surroundings: dict[str, Any]) -> list[Warning]:
+    def _warnings(self, result: Result, chosen: Batch, surroundings: dict[str, Any], tick_ns: int) -> list[Warning]:
         clock = self.plan.clock
         names = [str(variant) for variant in self.plan.variants]
         times = {name: call_times(result.samples[name], clock) for name in names if result.samples.get(name)}
         early = {name: call_times(result.warm_up[name], clock) for name in names if result.warm_up.get(name)}
-        tick_ns = quantum_ns()
         once = {name: float(values.min()) for name, values in times.items()}
         everything: list[Sample] = [s for name in times for s in result.samples[name]]
         return [

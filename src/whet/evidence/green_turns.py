@@ -9,7 +9,8 @@ from whet.evidence.cases import choose
 from whet.evidence.examination import check_command
 from whet.evidence.readings import Reading, Red
 from whet.evidence.registry import Loaded
-from whet.evidence.rig import Plan, Rig
+from whet.evidence.remote_rig import rig_for
+from whet.evidence.rig import Plan
 from whet.protocol import BudgetFrontier, Case, parse_variant
 
 FRONTIER_REPEATS = 3
@@ -31,7 +32,7 @@ def green_turns(
     """
     names = [str(variant) for variant in plan.variants]
     readings: dict[str, list[Reading]] = {name: [] for name in names}
-    with Rig(plan) as rig:
+    with rig_for(plan) as rig:
         on_progress(0.0, "making the inputs")
         rig.open(case)
         on_progress(0.0, "starting")

@@ -40,6 +40,8 @@ class Load(Request, frozen=True, kw_only=True, tag=True):
     device: str = "cpu"
     tree: Tree | None = None
     memory_bytes: int = 0
+    # The device is reached by the parent alone: the bench describes the work, feeds it and finishes it.
+    elsewhere: bool = False
 
 
 class Measure(Request, frozen=True, kw_only=True, tag=True):
@@ -135,6 +137,22 @@ class Turn(Request, frozen=True, kw_only=True, tag=True):
     with_timing: bool = False
 
 
+class Describe(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench whose device is elsewhere: the program, what stays there, and what to warm up on."""
+
+
+class Feed(Request, frozen=True, kw_only=True, tag=True):
+    """To the same: what these calls send to the device."""
+
+    calls: int
+
+
+class Finish(Request, frozen=True, kw_only=True, tag=True):
+    """To the same: what the device left behind after each call, to make the outputs of."""
+
+    read: list[dict[str, bytes]]
+
+
 class Attempt(Request, frozen=True, kw_only=True, tag=True):
     """To a bench: one untimed call on arrays that come with the message; nothing of it is kept."""
 
@@ -198,6 +216,20 @@ class Claim(Answer, frozen=True, kw_only=True, tag=True):
         return self.ends_ns[-1] - self.start_ns - self.first_ns(untimed)
 
 
+class Described(Answer, frozen=True, kw_only=True, tag=True):
+    """`program` is JSON in the form of `whet.gpu.portable`; the bytes of its buffers are in `kept`, by name."""
+
+    program: bytes
+    kept: dict[str, bytes]
+    warm: dict[str, bytes]
+
+
+class Fed(Answer, frozen=True, kw_only=True, tag=True):
+    """Contents of buffers for each call, by name."""
+
+    calls: list[dict[str, bytes]]
+
+
 class Attempted(Answer, frozen=True, kw_only=True, tag=True):
     """The whole outputs arena, guard words included."""
 
@@ -235,9 +267,9 @@ class Measured(Answer, frozen=True, kw_only=True, tag=True):
     layout: Layout
 
 
-ToBench = Load | Layout | Seal | Tidy | Turn | Attempt
+ToBench = Load | Layout | Seal | Tidy | Turn | Describe | Feed | Finish | Attempt
 ToReferee = Load | Measure | Layout | Draw | Reveal | Kept | Expect | Save
 ToJudge = Layout | Poison | Judge | Save | Evict
-FromBench = Hello | Done | Failed | Raised | Claim | Attempted
+FromBench = Hello | Done | Failed | Raised | Claim | Described | Fed | Attempted
 FromReferee = Hello | Done | Failed | Measured | Expected | IsKept
 FromJudge = Hello | Done | Failed | Judged

@@ -13,17 +13,18 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import SystemRandom
-from typing import TypeVar
+from typing import Any, ClassVar, TypeVar
 
-from whet.errors import DeviceOutOfMemory, WhetError
+from whet.errors import DeviceGone, DeviceOutOfMemory, WhetError
 from whet.evidence import messages, seeds
 from whet.evidence.adapter import adapter_of
 from whet.evidence.benches import Benches, Memory, Plan, Stand
 from whet.evidence.buffers import poison_word
+from whet.evidence.clock import quantum_ns
 from whet.evidence.messages import Claim, Done
 from whet.evidence.officials import OfficialLost, Officials
 from whet.evidence.readings import Reading, Red
-from whet.evidence.record import EMPTY
+from whet.evidence.record import EMPTY, Isolation, Warning
 from whet.evidence.system import NotStopped, Usage
 from whet.evidence.worker import Faults, Worker
 from whet.protocol import Case
@@ -60,7 +61,12 @@ class Window:
 
 
 class Rig(Benches):
-    """Use as a context manager: `open` a case, `start` benches for it, play rounds."""
+    """Use as a context manager: `open` a case, `start` benches for it, play rounds.
+
+    `near`: the variants compute on this machine, where cores are shared out and spans are seen from outside.
+    """
+
+    near: ClassVar[bool] = True
 
     def __init__(self, plan: Plan) -> None:
         super().__init__(plan)
@@ -76,7 +82,7 @@ class Rig(Benches):
         self._fds: list[int] = []
 
     def __enter__(self) -> Rig:
-        adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
+        self._identify()
         try:
             self.officials.start()
         except BaseException:
@@ -86,6 +92,21 @@ class Rig(Benches):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _identify(self) -> None:
+        adapter_of(self.plan.engine, self.plan.variants, self.plan.device)
+
+    @property
+    def tick_ns(self) -> int:
+        """How fine the clock is that a call is timed by."""
+        return quantum_ns()
+
+    def notes(self) -> dict[str, Any]:
+        """What a run keeps about where its turns were taken, besides the environment."""
+        return {}
+
+    def warnings(self) -> list[Warning]:
+        return []
 
     def close(self) -> None:
         self.stop()
@@ -209,6 +230,8 @@ class Rig(Benches):
             return Red("died", str(error))
         except Faults as error:
             return Red(error.reason, str(error))
+        except DeviceGone:
+            raise
         except WhetError as error:
             return Red("device failed", f"{type(error).__name__}: {error.cause}")
 
@@ -291,6 +314,10 @@ class Rig(Benches):
             if self.host.usage(pid).cpu_ns - began_ns > SPIN_PATIENCE_NS:
                 return False
         return False
+
+    def isolated(self) -> Isolation | None:
+        """What keeps a variant apart here."""
+        return self.isolation
 
     def _judge(self, results: dict[str, Reading | Red], *, full: bool) -> None:
         """Replaces the readings that the judge does not confirm, and signs the others.

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
+import numpy as np
 
-from whet.errors import BadInput
-from whet.evidence.messages import Load
+from whet.errors import BadInput, DeviceError, Unsupported
+from whet.evidence.messages import Described, Load
 from whet.evidence.registry import import_file, load
 from whet.evidence.revision_path import moved, take_modules_from
-from whet.protocol import Arrays, Case, Engine, Timing, Variant
+from whet.protocol import Array, Arrays, Case, Engine, PortableProgram, Timing, Variant
 
 
 class Runnable(Protocol):
@@ -48,6 +49,56 @@ class TaskVariant:
 
     def close(self, state: Any) -> None:
         self._engine.close(state)
+
+
+class Portable:
+    """A variant of the task whose program runs elsewhere: here it is described, fed and finished."""
+
+    def __init__(self, engine: Engine, variant: Variant) -> None:
+        self._engine, self._variant = engine, variant
+        self.source = engine.source
+
+    def setup(self, case: Case, fixed: Arrays) -> PortableProgram:
+        return self._engine.portable(self._variant, case, fixed)
+
+    def describe(self, work: PortableProgram, warm: Arrays) -> Described:
+        """The program without the bytes of its buffers, and those by name: what stays, and a call to warm up on."""
+        from whet.gpu.portable import encode
+
+        fed, parts = self._fed(work, warm), dict[str, bytes]()
+
+        def keep(data: Array) -> str:
+            parts[key := str(len(parts))] = np.ascontiguousarray(data).tobytes()
+            return key
+
+        request = encode(work.program, {**work.kept, **fed}, list(work.outputs), carry=keep)
+        named = {**request.pop("contents"), **request.pop("uploads")}
+        return Described(
+            program=msgspec.json.encode(request),
+            kept={name: parts[key] for name, key in named.items() if name not in fed},
+            warm={name: parts[named[name]] for name in fed},
+        )
+
+    def feed(self, work: PortableProgram, inputs: Arrays) -> dict[str, bytes]:
+        return {name: np.ascontiguousarray(data).tobytes() for name, data in self._fed(work, inputs).items()}
+
+    def finish(self, work: PortableProgram, read: Mapping[str, bytes], outputs: Arrays) -> None:
+        sizes = work.program.buffers
+        if {name: len(data) for name, data in read.items()} != {name: sizes[name] for name in work.outputs}:
+            raise DeviceError("the device gave other buffers than it was asked for", cure="connect it again")
+        work.finish({name: np.frombuffer(data, np.uint32) for name, data in read.items()}, outputs)
+
+    def run(self, state: PortableProgram, inputs: Arrays, outputs: Arrays) -> None:
+        raise Unsupported("this program runs elsewhere", cure="ask a device for it")
+
+    def timing(self, state: PortableProgram) -> Timing | None:
+        return None
+
+    def close(self, state: PortableProgram) -> None:
+        return None
+
+    def _fed(self, work: PortableProgram, inputs: Arrays) -> dict[str, Array]:
+        return {str(name): np.asarray(data) for name, data in work.feed(inputs).items()}
 
 
 class Candidate:
@@ -110,6 +161,8 @@ def runnable(asked: Load) -> Runnable:
         return Empty()
     # What a variant computes does not hang on where it came from.
     variant = msgspec.structs.replace(asked.variant, revision="")
+    if asked.elsewhere:
+        return Portable(engine_of(asked), variant)
     if variant.file:
         file = variant.file
         if asked.tree is not None:

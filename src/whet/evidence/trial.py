@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
 
+from whet.errors import DeviceGone
 from whet.evidence import seeds, statistics
 from whet.evidence.budgets import BUDGETS, Budget, custom
 from whet.evidence.readings import Reading, Red
@@ -76,6 +77,8 @@ class Result:
     candidates: int = 0
     stopped: str = ""
     interrupted: bool = False
+    # The device went away in the middle.
+    gone: bool = False
     rounds: int = 0
 
 
@@ -124,6 +127,10 @@ class Trial:
             blocks, rounds = len(self._result.blocks), self._result.rounds
             self._result.interrupted = True
             self._result.stopped = f"{INTERRUPTED} after {blocks} blocks and {rounds} rounds"
+        except DeviceGone as error:
+            blocks, rounds = len(self._result.blocks), self._result.rounds
+            self._result.gone = True
+            self._result.stopped = f"{error.cause} after {blocks} blocks and {rounds} rounds"
         self._conclude(share or self._share_left)
         return self._result
 

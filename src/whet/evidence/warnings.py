@@ -67,6 +67,16 @@ class Kind(Enum):
         "what such a task proves is less than it seems",
         "compute the answer in another way, and draw fresh inputs from the seed",
     )
+    DEVICE_DRIFT = (
+        "device drift",
+        "the device became slower while the trial ran and did not recover: heat or a power limit",
+        "let it cool down, plug it in, and run again; the order is random, so the ratio suffers less than the times",
+    )
+    DISTURBED = (
+        "disturbed rounds",
+        "the page was hidden or loaded again; whole rounds were dropped and played again on other inputs",
+        "leave the page in front while it runs",
+    )
     QUANTISED_CLOCK = (
         "quantised clock",
         "the clock ticks too coarsely for this kernel, even over a whole batch",

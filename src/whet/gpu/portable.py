@@ -112,7 +112,7 @@ def decode(answer: Mapping[str, Any], *, where: str, program: Program | None = N
     With the program that was encoded, a kernel that does not compile is told with the file that it comes from.
     """
     if fault := answer.get("fault"):
-        raise _fault(fault, where, kernels_of(program) if program is not None else ())
+        raise fault_of(fault, where, kernels_of(program) if program is not None else ())
     try:
         return Outcome(
             outputs={
@@ -171,7 +171,8 @@ def _base64(data: npt.NDArray[Any]) -> str:
     return base64.b64encode(np.ascontiguousarray(data).tobytes()).decode()
 
 
-def _fault(fault: Mapping[str, Any], where: str, kernels: Sequence[Kernel]) -> WhetError:
+def fault_of(fault: Mapping[str, Any], where: str, kernels: Sequence[Kernel] = ()) -> WhetError:
+    """What a runner met, as the error that says so here."""
     kind, said = str(fault.get("kind")), str(fault.get("message", "no message")).strip()
     first = said.splitlines()[0] if said else "no message"
     if kind == "shader":

@@ -30,6 +30,7 @@ from whet.protocol import (
     Kernels,
     MemoryRow,
     Output,
+    PortableProgram,
     Timing,
     Variant,
     VariantSpec,
@@ -89,6 +90,13 @@ class MsmEngine(Engine):
         # Kernels are compiled when they first run.
         sums.compute(make.scalars("random", _size(case), 0), 0)
         return sums
+
+    def portable(self, variant: Variant, case: Case, fixed: Arrays) -> PortableProgram:
+        if variant.name not in GPU_SPECS:
+            return super().portable(variant, case, fixed)
+        from whet.msm.webgpu.portable import portable_of
+
+        return portable_of(read_points(fixed["points"]), Choice.of(variant.name, variant.knobs))
 
     def run(self, variant: Variant, state: Prepared, inputs: Arrays, outputs: Arrays) -> None:
         outputs["point"][:] = state.compute(inputs["scalars"], 0).limbs

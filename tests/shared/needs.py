@@ -1,4 +1,4 @@
-"""What the GPU tests do where a device is missing."""
+"""What tests on a GPU or in a browser do where a device is missing."""
 
 from __future__ import annotations
 

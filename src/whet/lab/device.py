@@ -1,0 +1,165 @@
+"""A page's device as the evidence layer asks for it, over whatever leads to it."""
+
+from __future__ import annotations
+
+import secrets
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import msgspec
+
+from whet.errors import DeviceError, DeviceLost, DeviceTimeout
+from whet.evidence.elsewhere import Disturbed, FirstRun, RemoteTurn
+from whet.evidence.messages import Described
+from whet.gpu.portable import fault_of
+from whet.lab.wire import Answer, Facts, Fault
+
+OPEN_LIMIT_S = 60.0
+# A device that is lost twice by the same variant is not opened a third time for it.
+MOST_LOSSES = 2
+SHOW_EVERY_S = 0.5
+
+
+class Link(Protocol):
+    """The way to one device. `facts` are those of its page now."""
+
+    name: str
+    facts: Facts
+
+    def ask(
+        self, command: Mapping[str, Any], parts: Mapping[str, bytes], *, limit_s: float, expects: int = 0
+    ) -> tuple[Answer, dict[str, bytes], int]:
+        """An answer, its parts, and the nanoseconds between sending and hearing."""
+        ...
+
+
+class LabDevice:
+    """Programs stay prepared here as well: a page that was loaded again, or lost its device, gets them once more."""
+
+    def __init__(self, link: Link, kind: str) -> None:
+        self._link = link
+        self.name = f"{kind}:{link.name}" if kind != link.name else kind
+        self._prepared: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {}
+        self._there: set[str] = set()
+        self._outputs: dict[str, dict[str, int]] = {}
+        self._losses: dict[str, int] = {}
+        self._view: dict[str, Any] | None = None
+        self._shown: dict[str, Any] = {}
+        self._shown_at = 0.0
+        answer, _, _ = link.ask({"kind": "open"}, {}, limit_s=OPEN_LIMIT_S)
+        self._raise(answer.fault)
+        self._facts = answer.facts or link.facts
+
+    @property
+    def tick_ns(self) -> int:
+        return max(1, self._facts.clock_step_ns)
+
+    def facts(self) -> dict[str, Any]:
+        """As `AdapterInfo` is stored, so that reports and `tune` read it alike."""
+        told = self._facts
+        named = " ".join(filter(None, (told.vendor, told.architecture, told.device, told.description))) or "unknown"
+        software = told.fallback or "swiftshader" in named.lower()
+        return {
+            "key": f"{self.name.partition(':')[0]}-{'-'.join(named.lower().split())}",
+            "name": named,
+            "driver": told.agent,
+            "backend": "browser",
+            "kind": "CPU" if software else "GPU",
+            "software": software,
+            "features": sorted(told.features),
+            "limits": dict(told.limits),
+            "timestamps": told.timestamps,
+            "cross_origin_isolated": told.isolated,
+        }
+
+    def begin(self, title: str, variants: Sequence[str]) -> None:
+        rows = [{"variant": name, "gate": "waiting"} for name in variants]
+        self._there.clear()
+        self._prepared.clear()
+        self._shown = {"title": title, "note": "starting", "share": 0, "rows": rows}
+        self._view = self._shown
+
+    def prepare(self, arm: str, work: Described | None, *, limit_s: float) -> FirstRun:
+        command: dict[str, Any] = {"kind": "prepare", "arm": arm, "program": None}
+        parts: dict[str, bytes] = {}
+        self._outputs[arm] = {}
+        if work is not None:
+            program = msgspec.json.decode(work.program)
+            command["program"] = program
+            parts = {f"kept/{name}": data for name, data in work.kept.items()}
+            parts |= {f"warm/{name}": data for name, data in work.warm.items()}
+            self._outputs[arm] = {str(name): int(program["buffers"][name]) for name in program["outputs"]}
+        self._prepared[arm] = command, parts
+        return self._send(arm, limit_s)
+
+    def turn(self, arm: str, calls: Sequence[Mapping[str, bytes]], *, timing: bool, limit_s: float) -> RemoteTurn:
+        if arm not in self._there:
+            self._send(arm, limit_s)
+        poison = secrets.randbits(32)
+        command = {"kind": "turn", "arm": arm, "calls": len(calls), "timing": timing, "poison": poison}
+        parts = {f"{number}/{name}": data for number, fed in enumerate(calls) for name, data in fed.items()}
+        sizes = self._outputs[arm]
+        wanted = {f"{number}/{name}": size for number in range(len(calls)) for name, size in sizes.items()}
+        answer, got, outside_ns = self._asked(arm, command, parts, limit_s=limit_s, expects=sum(wanted.values()))
+        if {name: len(data) for name, data in got.items()} != wanted:
+            raise DeviceError(f"{self.name} sent other buffers than it was asked for", cure="load its page again")
+        read: list[dict[str, bytes]] = [{} for _ in calls]
+        for key, data in got.items():
+            number, _, name = key.partition("/")
+            read[int(number)][name] = data
+        return RemoteTurn(answer.walls_ns, read, outside_ns, answer.device_ns, answer.regions_ns)
+
+    def reference_ns(self) -> int:
+        answer, _, _ = self._asked("", {"kind": "reference"}, {}, limit_s=OPEN_LIMIT_S)
+        return sum(answer.walls_ns)
+
+    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, last: bool = False) -> None:
+        """Goes along with the next command, not more often than a person can read; the last word goes by itself."""
+        now = time.monotonic()
+        if not last and now - self._shown_at < SHOW_EVERY_S:
+            return
+        self._shown_at = now
+        self._shown = {**self._shown, "note": note, "share": share, **({"rows": list(rows)} if rows else {})}
+        self._view = self._shown
+        if last:
+            try:
+                self._asked("", {"kind": "show"}, {}, limit_s=OPEN_LIMIT_S)
+            except (DeviceError, Disturbed):
+                return
+
+    def _send(self, arm: str, limit_s: float) -> FirstRun:
+        command, parts = self._prepared[arm]
+        answer, _, _ = self._asked(arm, command, parts, limit_s=limit_s)
+        self._there.add(arm)
+        return FirstRun(answer.compile_ns, answer.first_ns)
+
+    def _asked(
+        self, arm: str, command: dict[str, Any], parts: dict[str, bytes], *, limit_s: float, expects: int = 0
+    ) -> tuple[Answer, dict[str, bytes], int]:
+        view, self._view = self._view, None
+        more = {"view": view} if view is not None else {}
+        try:
+            answer, got, outside_ns = self._link.ask({**command, **more}, parts, limit_s=limit_s, expects=expects)
+        except DeviceTimeout:
+            # Whatever it does, it does no longer for us.
+            self._there.clear()
+            self._link.ask({"kind": "show", "reset": True}, {}, limit_s=OPEN_LIMIT_S)
+            raise
+        except (DeviceLost, Disturbed):
+            self._there.clear()
+            self._view = self._shown
+            raise
+        if answer.hidden:
+            raise Disturbed(f"the tab of {self.name} was hidden")
+        if answer.fault is not None and answer.fault.kind == "lost":
+            self._there.clear()
+            self._losses[arm] = self._losses.get(arm, 0) + 1
+            if self._losses[arm] < MOST_LOSSES:
+                raise Disturbed(f"{self.name} lost its device: {answer.fault.message}")
+        self._raise(answer.fault)
+        return answer, got, outside_ns
+
+    def _raise(self, fault: Fault | None) -> None:
+        if fault is not None:
+            raise fault_of(msgspec.to_builtins(fault), where=self._link.name)
