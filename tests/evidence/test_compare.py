@@ -114,7 +114,23 @@ def test_runs_from_before_there_were_blocks_still_compare():
     for after in (scripted_run(2, repeats=100, scale=3), blocked(2, scale=3)):
         found = changes(old, after, history=repeated(10, 0.003))
         assert {change.outcome for change in found.values()} == {Outcome.SLOWER}
-        assert {change.spread for change in found.values()} == {statistics.BETWEEN_RUNS_OF_ONE_PROCESS}
+        assert {change.spread for change in found.values()} == {statistics.BETWEEN_DISTURBED_RUNS}
+
+
+def test_a_run_beside_other_programs_tells_little_about_another():
+    """They come and go: of 310 rows of the same code beside builds and tests three were SLOWER by the usual spread."""
+    before, after = blocked(1), blocked(2, scale=1.5)
+    crowd = {"cpu": {"usable_cores": 2}, "load": {"1min": 6.5}}
+    history = repeated(10, 0.003)
+    for pair in (
+        (before, msgspec.structs.replace(after, environment=after.environment | crowd)),
+        (msgspec.structs.replace(before, environment=before.environment | crowd), after),
+    ):
+        for change in changes(*pair, history=history).values():
+            assert change.outcome is Outcome.UNDECIDED and change.spread == statistics.BETWEEN_DISTURBED_RUNS
+    quiet = {"cpu": {"usable_cores": 2}, "load": {"1min": 1.5}}
+    calm = msgspec.structs.replace(after, environment=after.environment | quiet)
+    assert {change.outcome for change in changes(before, calm).values()} == {Outcome.SLOWER}
 
 
 def test_the_same_runs_give_the_same_numbers_and_differ_in_nothing():

@@ -17,7 +17,7 @@ from whet.errors import BadInput
 from whet.evidence import statistics
 from whet.evidence.environment import Difference, differences
 from whet.evidence.record import Outcome, Run, Warning
-from whet.evidence.statistics import BETWEEN_RUNS_OF_ONE_PROCESS, CONFIDENCE, LEAST_BLOCKS, RunSpread
+from whet.evidence.statistics import BETWEEN_DISTURBED_RUNS, CONFIDENCE, LEAST_BLOCKS, RunSpread
 from whet.evidence.warnings import different_environment
 
 INTERLEAVE = "to compare revisions, let both take turns in one trial: whet ab TASK OLD NEW.py:NAME"
@@ -139,8 +139,17 @@ def _spread(name: str, before: Run, after: Run, history: Sequence[Run]) -> RunSp
             if (value := statistics.run_value(own)) is not None:
                 groups.setdefault(run.engine_sha256, []).append(value.log_ns)
     if not (_has_blocks(before) and _has_blocks(after)):
-        return RunSpread(BETWEEN_RUNS_OF_ONE_PROCESS)
-    return statistics.run_spread(list(groups.values()))
+        return RunSpread(BETWEEN_DISTURBED_RUNS)
+    measured = statistics.run_spread(list(groups.values()))
+    # What other programs did to these two runs they did not do to those that were repeated.
+    disturbed = any(_crowded(run) for run in (before, after)) and measured.sd < BETWEEN_DISTURBED_RUNS
+    return RunSpread(BETWEEN_DISTURBED_RUNS) if disturbed else measured
+
+
+def _crowded(run: Run) -> bool:
+    """Whether more wanted to run than there were cores; one run after the other does not make it so by itself."""
+    load, cores = (run.environment.get(part) or {} for part in ("load", "cpu"))
+    return float(load.get("1min") or 0) > float(cores.get("usable_cores") or math.inf)
 
 
 def _alike(one: Run, other: Run) -> bool:

@@ -40,9 +40,10 @@ LATER_LOOKS = 0.3
 # A point estimate this many standard errors beyond the effect is worth a word beside the verdict.
 WORTH_A_WORD = 2.0
 # What runs of one thing differ by where nobody has repeated them: one standard deviation. The second is for runs
-# without blocks, whose processes kept for life the core that the scheduler gave them.
+# beside other programs, which come and go between runs, and for runs without blocks, whose processes kept for life the
+# core that the scheduler gave them.
 BETWEEN_RUNS = 0.05
-BETWEEN_RUNS_OF_ONE_PROCESS = 0.2
+BETWEEN_DISTURBED_RUNS = 0.2
 # Repeated runs tell the spread from this many degrees of freedom on; below, their t is wider than the assumption.
 LEAST_REPEATS = 5
 
