@@ -75,6 +75,7 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
 	$(BIN)/python benchmarks/soak_revisions.py --trials 20
 	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
+	WHET_ALL_WEB_CASES=1 $(BIN)/pytest tests/web/test_web_soak.py
 	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py
 	$(MAKE) test-wheel
 
@@ -86,6 +87,7 @@ lint: setup ## ruff, mypy, clang-format, kernels by two WGSL compilers
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/python tools/field_wgsl --check
+	$(BIN)/python tools/write_web_golden.py --check
 	$(BIN)/python tools/check_wgsl
 	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format --dry-run -Werror
 
@@ -94,4 +96,4 @@ format: setup ## rewrite sources in the house format
 	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format -i
 
 clean: ## remove what the targets above made
-	rm -rf $(VENV) build dist .cache report.html
+	rm -rf $(VENV) build dist .cache report.html web/node_modules web/src/generated web/types

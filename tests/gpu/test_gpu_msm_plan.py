@@ -18,7 +18,7 @@ from whet.msm.webgpu.geometry import window_bits
 from whet.msm.webgpu.knobs import SPECS, Choice
 from whet.msm.webgpu.memory import memory_map
 from whet.msm.webgpu.plan import build
-from whet.protocol import parse_variant
+from whet.protocol import choose_variant, parse_variant
 
 CHOICES = [
     Choice("gpu_plain"),
@@ -214,3 +214,10 @@ def test_impossible_requests_are_refused(bad, tried):
     with pytest.raises(BadInput):
         build(**bad)
     tried("malformed inputs")
+
+
+def test_a_variants_own_defaults_reach_the_planner():
+    """Knobs that are not given: `pairs` shares an inversion among eight threads, `coop` has one for each."""
+    for text, g in (("pairs", 8), ("pairs:g=2", 2), ("coop", 1), ("walker", 1)):
+        variant = choose_variant("msm", list(SPECS.values()), text)
+        assert Choice.of(variant.name, variant.knobs).g == g, text

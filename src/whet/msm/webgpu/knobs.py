@@ -49,7 +49,9 @@ class Choice:
 
     @classmethod
     def of(cls, name: str, knobs: Mapping[str, KnobValue]) -> Self:
-        return cls(accumulator=name, **knobs)  # type: ignore[arg-type]
+        """With the variant's own defaults for knobs that are not given: `pairs` has another g than `coop`."""
+        defaults = {knob.name: knob.default for knob in SPECS[name].knobs} if name in SPECS else {}
+        return cls(accumulator=name, **{**defaults, **knobs})  # type: ignore[arg-type]
 
     def __post_init__(self) -> None:
         if self.accumulator not in ("walker", "pairs"):
