@@ -56,7 +56,7 @@ def find_export(names: tuple[str, ...], store_path: Path | None) -> Export:
         store: Store | None = None
         for name in names:
             if name.endswith(".json"):
-                export = _read_export(Path(name))
+                export = read_export(Path(name))
                 runs += export.runs
                 decisions += export.decisions
                 continue
@@ -86,7 +86,8 @@ def find_history(run: Run, store_path: Path | None) -> list[Run]:
     return found
 
 
-def _read_export(path: Path) -> Export:
+def read_export(path: Path) -> Export:
+    """What `whet report --format json` wrote."""
     import msgspec
 
     from whet.evidence.record import SCHEMA_VERSION, Export

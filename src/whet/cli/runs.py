@@ -22,6 +22,13 @@ OUTCOMES = ("FASTER", "SLOWER", "SAME", "UNDECIDED", "REFUSED")
 @click.option("--device", metavar="DEVICE", help="Only runs on this device.")
 @click.option("--outcome", type=click.Choice(OUTCOMES, case_sensitive=False), help="Only runs with such a verdict.")
 @click.option("--limit", type=click.IntRange(min=1), default=20, show_default=True, help="At most this many.")
+@click.option(
+    "--import",
+    "imported",
+    type=click.Path(path_type=Path, dir_okay=False),
+    metavar="FILE",
+    help="First take in the runs of a file that `whet report --format json` wrote elsewhere.",
+)
 @click.option("--all", "everything", is_flag=True, help="No limit.")
 @options.as_json
 @options.store_path
@@ -32,6 +39,7 @@ def command(
     device: str | None,
     outcome: str | None,
     limit: int,
+    imported: Path | None,
     everything: bool,
     as_json: bool,
     store_path: Path | None,
@@ -41,6 +49,8 @@ def command(
     from whet.cli.settings import open_store
     from whet.evidence.record import Outcome
 
+    if imported is not None:
+        take_in(imported, store_path)
     with open_store(store_path, read_only=True) as store:
         found = store.list(
             engine=engine,
@@ -54,6 +64,22 @@ def command(
         print_json(found)
     else:
         _show(found, place)
+
+
+def take_in(path: Path, store_path: Path | None) -> None:
+    """Runs that were measured elsewhere, whole, with what people decided about them. Those that are here stay."""
+    from whet.cli.run_names import read_export
+    from whet.cli.settings import open_store
+
+    export = read_export(path)
+    with open_store(store_path) as store:
+        for run in export.runs:
+            store.add(run)
+            known = {(one.ship, one.because) for one in store.decisions(run.id)}
+            for one in export.decisions:
+                if one.run_id == run.id and (one.ship, one.because) not in known:
+                    store.decide(run.id, ship=one.ship, because=one.because)
+    click.echo(f"took in {len(export.runs)} run{'' if len(export.runs) == 1 else 's'} from {path}", err=True)
 
 
 def _show(found: Sequence[RunSummary], place: Path) -> None:

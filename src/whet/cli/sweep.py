@@ -88,30 +88,36 @@ def sweep(
 
     require_writable(report)
     loaded = load(engine)
+    devices = every_device(planned.pop("device", None))
     named = variants or tuple(spec.name for spec in loaded.engine.variants())
     size_axes, knob_axes = split_axes(loaded.engine, named, axes)
-    plan = make_plan(loaded, with_knobs(loaded.engine, named, knob_axes), **planned)
+    spelled = with_knobs(loaded.engine, named, knob_axes)
+    plans = [make_plan(loaded, spelled, device=device, **planned) for device in devices]
     points = grid(loaded.engine, size_axes, cases.parse_sizes(sizes, n), profile)
     runs = []
-    with (
-        open_store(store_path) as store,
-        shown_progress(f"sweep {loaded.engine.name}") as show,
-        reached(plan.device) as place,
-    ):
-        plan = replace(plan, elsewhere=place)
-        for number, case in enumerate(points):
+    with open_store(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
+        for at, plan in enumerate(plans):
+            with reached(plan.device) as place:
+                there = replace(plan, elsewhere=place)
+                for number, case in enumerate(points):
+                    done, where = at * len(points) + number, f"{plan.device} {case}"
 
-            def shifted(share: float, note: str, number: int = number, case: Case = case) -> None:
-                show((number + share) / len(points), f"{case}: {note}")
+                    def shifted(share: float, note: str, done: int = done, where: str = where) -> None:
+                        show((done + share) / len(points) / len(plans), f"{where}: {note}")
 
-            base = str(plan.variants[0])
-            runs.append(run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=shifted))
+                    base = str(plan.variants[0])
+                    runs.append(run_and_store(store, loaded, there, case, budget=budget, baseline=base, show=shifted))
+                    if runs[-1].interrupted:
+                        break
             if runs[-1].interrupted:
                 break
     if as_json:
         print_json({"runs": runs})
     else:
-        show_growth(runs)
+        for plan in plans:
+            own = [run for run in runs if run.device == plan.device]
+            if own:
+                show_growth(own)
     if report is not None:
         from whet.evidence.report import render_report
 
@@ -121,6 +127,18 @@ def sweep(
     if runs[-1].interrupted:
         return ExitCode.INTERRUPTED
     return ExitCode.REFUSED if any(not gate.green for run in runs for gate in run.gates) else ExitCode.OK
+
+
+def every_device(device: str | None) -> list[str | None]:
+    """The device asked for; `lab:all` is every one that is connected to this user's lab."""
+    if device != "lab:all":
+        return [device]
+    from whet.lab.operator_link import Operator
+
+    found: list[str | None] = [f"lab:{one.name}" for one in Operator().devices()]
+    if not found:
+        raise BadInput("no device is connected to the lab", cure="open the page on one: whet lab shows the link")
+    return found
 
 
 def split_axes(engine: Engine, variants: Sequence[str], axes: Sequence[str]) -> tuple[list[str], list[str]]:

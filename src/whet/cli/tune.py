@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -10,11 +11,12 @@ import click
 from whet.cli import options
 from whet.cli.budget import BudgetChoice
 from whet.cli.plan_options import EngineName, run_and_store, shown_progress
-from whet.errors import Cancelled, Unsupported, WhetError
+from whet.errors import BadInput, Cancelled, Unsupported, WhetError
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from whet.evidence.elsewhere import Elsewhere
     from whet.evidence.record import Run
     from whet.evidence.registry import Loaded
     from whet.evidence.store import Store
@@ -39,6 +41,9 @@ SIZES, SIZES_ON_SOFTWARE = "2^10,2^12,2^14,2^16,2^18", "2^12"
 @click.option(
     "--export", type=click.Path(dir_okay=False, path_type=Path), help="Write what was tried, as .csv or as JSON."
 )
+@click.option(
+    "--device", metavar="NAME", help="Measure a device elsewhere instead: lab:NAME, browser or webdriver:URL."
+)
 @click.option("--seed", type=click.IntRange(0, 2**62), help="Drives every random choice; drawn unless given.")
 @options.store_path
 @options.as_json
@@ -60,11 +65,13 @@ def tune(
     seed: int | None,
     store_path: Any,
     as_json: bool,
+    device: str | None = None,
 ) -> None:
     from whet.cli.console import print_json
     from whet.cli.output import require_writable, write_text
     from whet.cli.settings import open_store
     from whet.evidence import cases
+    from whet.evidence.elsewhere import is_elsewhere, reached
     from whet.evidence.registry import load
     from whet.evidence.tune import conclude, exported, table
     from whet.gpu.tuned import remember
@@ -73,14 +80,16 @@ def tune(
     loaded = load(engine)
     if len(loaded.engine.candidates(loaded.engine.cases()[0])) < 2:
         raise Unsupported(f"engine {loaded.engine.name} offers nothing to choose from", cure="tune another engine")
-    software = _is_software(loaded.engine)
+    if device is not None and not is_elsewhere(device):
+        raise BadInput(f"{device!r} is no device elsewhere", cure="leave --device out to measure this machine")
+    software = device == "browser" or (device is None and _is_software(loaded.engine))
     sizes = [cases.parse_sizes((), size) for size in (n or (SIZES_ON_SOFTWARE if software else SIZES)).split(",")]
     most = most or (MOST_ON_SOFTWARE if software else None)
     found, rows = [], []
-    with open_store(store_path) as store:
+    with open_store(store_path) as store, reached(device) as place:
         for size in sizes:
             case = cases.choose(loaded.engine, size, None)
-            run, on_adapter = _measured(loaded, case, most, seed, store)
+            run, on_adapter = _measured(loaded, case, most, seed, store, device=device, place=place)
             tuned = conclude(run, run.baseline, on_adapter)
             path = remember(tuned)
             found.append(tuned)
@@ -108,18 +117,38 @@ def _is_software(engine: Engine) -> bool:
         raise Unsupported(f"there is no GPU to choose: {error.cause}; auto stays as it is", cure=error.cure) from error
 
 
-def _measured(loaded: Loaded, case: Case, most: int | None, seed: int | None, store: Store) -> tuple[Run, set[str]]:
+def _measured(
+    loaded: Loaded,
+    case: Case,
+    most: int | None,
+    seed: int | None,
+    store: Store,
+    *,
+    device: str | None = None,
+    place: Elsewhere | None = None,
+) -> tuple[Run, set[str]]:
     """A trial of the candidates for this case, and which of them run on the adapter."""
     from whet.evidence.comparison import make_plan
 
-    offered = list(loaded.engine.candidates(case))[:most]
-    plan = make_plan(loaded, offered, device=None, seed=seed, clock="wall", call_limit_s=300.0)
+    offered = list(loaded.engine.candidates(case))
+    if device is not None:
+        offered = [text for text in offered if _is_for_gpus(loaded.engine, text)]
+    plan = make_plan(loaded, offered[:most], device=device, seed=seed, clock="wall", call_limit_s=300.0)
+    plan = replace(plan, elsewhere=place)
     with shown_progress(f"tune {loaded.engine.name} {case}") as show:
         run = run_and_store(store, loaded, plan, case, budget=QUICK, baseline=str(plan.variants[0]), show=show)
     if run.interrupted:
         raise Cancelled(f"interrupted: nothing was chosen; run {run.id} holds what was measured", cure="tune again")
+    if place is not None:
+        return run, {str(variant) for variant in plan.variants}
     devices = {str(variant): loaded.engine.device_of(variant, plan.device) for variant in plan.variants}
     return run, {name for name, device in devices.items() if device.partition(":")[0] == "webgpu"}
+
+
+def _is_for_gpus(engine: Engine, text: str) -> bool:
+    from whet.protocol import parse_variant
+
+    return engine.device_of(parse_variant(engine, text), engine.devices[0]).startswith("webgpu")
 
 
 def _show(run: Run, tuned: Tuned) -> None:

@@ -18,7 +18,7 @@ from whet.evidence.experiment import Experiment, Progress, default_evidence_fold
 from whet.evidence.messages import Tree
 from whet.evidence.record import Run
 from whet.evidence.registry import Loaded, load, source_file
-from whet.evidence.remote_rig import placed
+from whet.evidence.remote_rig import placed, show_verdicts
 from whet.evidence.revision import make_tree, repository_of
 from whet.evidence.revision_probe import require_variant
 from whet.evidence.rig import Plan
@@ -165,6 +165,8 @@ def run_comparison(
             task_examined=was_examined(folder, loaded),
             on_progress=on_progress,
         ).run()
+        if there.elsewhere is not None:
+            show_verdicts(there.elsewhere, run)
     if store is not None:
         add_or_keep(store, run)
     return run

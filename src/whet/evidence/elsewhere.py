@@ -78,8 +78,8 @@ class Elsewhere(Protocol):
         """What a small kernel that never changes takes now."""
         ...
 
-    def show(self, note: str, rows: Sequence[Mapping[str, Any]]) -> None:
-        """How far it is, for whoever looks at the device. Never raises."""
+    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, last: bool = False) -> None:
+        """How far it is, for whoever looks at the device: a row per variant. Never raises."""
         ...
 
 

@@ -21,7 +21,7 @@ from whet.evidence.elsewhere import Disturbed, Elsewhere, FirstRun, RemoteTurn, 
 from whet.evidence.messages import Described, Done, Fed
 from whet.evidence.officials import OfficialLost
 from whet.evidence.readings import Reading, Red
-from whet.evidence.record import EMPTY, Isolation, Warning
+from whet.evidence.record import EMPTY, Isolation, Run, Warning
 from whet.evidence.rig import Rig
 from whet.evidence.warnings import Kind
 from whet.evidence.worker import Worker
@@ -53,6 +53,8 @@ class RemoteRig(Rig):
         self._rounds = 0
         self._reference_ns: list[int] = []
         self._cooled = 0
+        self._calls_ns: dict[str, list[float]] = {}
+        self._reds: dict[str, str] = {}
 
     @property
     def tick_ns(self) -> int:
@@ -96,9 +98,12 @@ class RemoteRig(Rig):
         for attempt in range(MOST_DISTURBANCES):
             again = ("disturbed", attempt) if attempt else ()
             try:
-                return super().round((*label, *again), order, calls=calls, full=full, timing=timing)
+                found = super().round((*label, *again), order, calls=calls, full=full, timing=timing)
             except Disturbed:
                 self.disturbances += 1
+            else:
+                self._show(label, found)
+                return found
         raise DeviceGone(
             f"{self.place.name} was disturbed in every round", cure="leave its page in front, and run again"
         )
@@ -121,6 +126,27 @@ class RemoteRig(Rig):
         if self.disturbances:
             found.append(Kind.DISTURBED(f"{self.disturbances} rounds were disturbed and played again"))
         return found
+
+    def _show(self, label: Sequence[str | int], found: Mapping[str, Reading | Red]) -> None:
+        """The medians so far, for whoever looks at the device; the verdict is another matter."""
+        for name, result in found.items():
+            if isinstance(result, Red):
+                self._reds[name] = f"{result.reason}: {result.detail}"
+            elif label[0] == "round":
+                self._calls_ns.setdefault(name, []).append(result.wall_ns / result.calls)
+        names = [str(variant) for variant in self.plan.variants]
+        medians = {name: median(taken) for name, taken in self._calls_ns.items()}
+        rows = []
+        for name in names:
+            if name in self._reds:
+                rows.append({"variant": name, "gate": "red", "why": self._reds[name], "verdict": "REFUSED"})
+                continue
+            row: dict[str, Any] = {"variant": name, "gate": "green", "time_ns": medians.get(name)}
+            if name != names[0] and name in medians and names[0] in medians:
+                row["ratio"] = medians[name] / medians[names[0]]
+            rows.append(row)
+        what = "gate" if label[0] == "check" else "round"
+        self.place.show(f"{what} {label[-2] if what == 'round' and len(label) > 2 else label[-1]}", rows)
 
     def _keep_cool(self) -> None:
         """Looks at the reference kernel every few rounds; waits a while where the device became slower."""
@@ -254,6 +280,24 @@ class RemoteRig(Rig):
         told = {"outside clock": "times are those of the device's page; the span seen from here has the way in it"}
         granted = ["a program without access to the page", *own.granted]
         return Isolation(name=f"{own.name}, device elsewhere", granted=granted, missing={**own.missing, **told})
+
+
+def show_verdicts(place: Elsewhere, run: Run) -> None:
+    """The last word on the device itself."""
+    verdicts = {one.candidate: one for one in run.verdicts}
+    rows: list[dict[str, Any]] = []
+    for gate in run.gates:
+        said = verdicts.get(gate.variant)
+        row: dict[str, Any] = {"variant": gate.variant, "gate": "green" if gate.green else "red"}
+        row["verdict"] = said.outcome.value if said else "baseline"
+        if gate.failure is not None:
+            row["why"] = f"{gate.failure.reason}: {gate.failure.detail}"
+        elif gate.variant in run.tails:
+            row["time_ns"] = run.tails[gate.variant].median
+        if said is not None and gate.green:
+            row |= {"ratio": said.ratio, "low": said.low, "high": said.high}
+        rows.append(row)
+    place.show(f"done: {run.stopped}", rows, share=1.0, last=True)
 
 
 @contextmanager

@@ -94,6 +94,7 @@ async function obey(device, talk, { header, parts }) {
         }
         if (kind === "reference") return { header: { ticket, ...(await device.reference()), hidden } };
         if (kind === "open") return { header: { ticket, facts: await device.facts() } };
+        stage(header.view?.note ?? "ready; waiting for work");
         return { header: { ticket } };
     } catch (error) {
         const fault = Fault.of(error).toJSON();
@@ -144,7 +145,7 @@ async function main() {
     view.onRename((wanted) => {
         localStorage.setItem(NAME, wanted);
         sessionStorage.removeItem("identity");
-        location.reload();
+        location.replace(location.pathname);
     });
     try {
         await talk.connect();

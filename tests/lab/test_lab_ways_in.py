@@ -1,0 +1,230 @@
+"""How devices get in: https with a certificate of one's own, the code that leads there, WebDriver, USB; what leaves."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import ssl
+import stat
+import subprocess
+import threading
+import time
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from simulated import Page, post
+
+from needs import needed
+from whet.cli.app import root
+from whet.errors import BadInput, Unsupported
+from whet.lab import ways_in
+from whet.lab.certificate import local_names, make_certificate
+from whet.lab.serving import LabServer, check_certificate
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "saxpy_webgpu.py"
+
+
+def matrix_of(drawn):
+    """The dots of a code in a terminal, from half blocks; True is dark."""
+    rows = []
+    for line in drawn.splitlines():
+        upper = [character in " ▄" for character in line]
+        lower = [character in " ▀" for character in line]
+        rows += [upper, lower]
+    return rows
+
+
+def read_code(drawn):
+    zxingcpp = pytest.importorskip("zxingcpp") if os.environ.get("CI") != "true" else __import__("zxingcpp")
+    import numpy as np
+
+    plain = "\n".join(line for line in drawn.replace("\x1b[7m", "").replace("\x1b[0m", "").splitlines() if line)
+    rows = matrix_of(plain)
+    width = max(map(len, rows))
+    dots = np.array([[*row, *[False] * (width - len(row))] for row in rows])
+    image = np.where(np.kron(dots, np.ones((8, 8), bool)), 0, 255).astype(np.uint8)
+    image = np.pad(image, 40, constant_values=255)
+    (found,) = zxingcpp.read_barcodes(image)
+    return found.text
+
+
+def test_the_code_leads_to_a_link_that_works(tmp_path):
+    """Read back as a camera would, then followed: the certificate is right for the address, the token is taken."""
+    address, token = "127.0.0.1", "t0k3n-" * 5
+    made = make_certificate(tmp_path / "made", [address, *local_names(), "localhost"])
+    assert stat.S_IMODE((tmp_path / "made").stat().st_mode) == 0o700
+    assert stat.S_IMODE(made.key.stat().st_mode) & 0o077 == 0
+    check_certificate((made.certificate, made.key))
+    certificate = (made.certificate, made.key)
+    with LabServer(host=address, hosts=[address], token=token, certificate=certificate, poll_s=0.05) as server:
+        wanted = ways_in.link("https", address, server.port, token)
+        found = read_code(ways_in.code(wanted))
+        assert found == wanted
+        trusted = ssl.create_default_context(cafile=str(made.authority))
+        page = Page(server.port, token=found.partition("#token=")[2], context=trusted, host=address)
+        assert page.hello() == 200 and page.next({})[0] == 204
+        named = Page(server.port, token=token, context=trusted, host="localhost")
+        assert named.hello() == 200
+        assert post(server.port, "hello", {}, body=b"x", context=trusted, host=address)[0] == 401
+        with pytest.raises(ssl.SSLCertVerificationError):
+            post(server.port, "hello", {}, context=ssl.create_default_context(), host=address)
+        with socket.create_connection((address, server.port), 10) as plain:
+            plain.sendall(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n")
+            assert b"whet" not in plain.recv(1000)
+
+
+def test_a_certificate_that_is_none_is_refused(tmp_path):
+    (tmp_path / "x.pem").write_text("nothing")
+    with pytest.raises(BadInput, match="cannot be used"):
+        check_certificate((tmp_path / "x.pem", tmp_path / "x.pem"))
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.xdist_group("lab")
+def test_chromium_takes_the_certificate_of_an_authority_that_it_knows(tmp_path):
+    """Without a word about errors: the authority is the one that was made, given to Chromium by its key's digest."""
+    from cryptography import x509
+    from cryptography.hazmat.primitives import hashes, serialization
+
+    made = make_certificate(tmp_path / "made", ["127.0.0.1", "localhost"])
+    key = x509.load_pem_x509_certificate(made.authority.read_bytes()).public_key()
+    form = serialization.PublicFormat.SubjectPublicKeyInfo
+    digest = hashes.Hash(hashes.SHA256())
+    digest.update(key.public_bytes(serialization.Encoding.DER, form))
+    import base64
+
+    from whet.lab.chromium import chromium
+
+    trusted = f"--ignore-certificate-errors-spki-list={base64.b64encode(digest.finalize()).decode()}"
+    # Chromium looks for that key in the chain it is shown.
+    made.certificate.write_bytes(made.certificate.read_bytes() + made.authority.read_bytes())
+    certificate = (made.certificate, made.key)
+    with LabServer(token="t" * 32, certificate=certificate, poll_s=1) as server:
+        url = ways_in.link("https", "localhost", server.port, "t" * 32)
+        with needed(lambda: chromium(url, [trusted])):
+            device = server.call(server.hub.arrived("", 120))
+            assert device.facts.isolated and device.facts.clock_step_ns <= 200_000
+
+
+@pytest.mark.browser
+@pytest.mark.slow
+@pytest.mark.xdist_group("lab")
+def test_a_browser_behind_a_webdriver_server(tmp_path):
+    import shutil
+
+    driver = shutil.which("chromedriver")
+    if driver is None:
+        if os.environ.get("CI") == "true":
+            pytest.fail("no chromedriver: apt install chromium-driver")
+        pytest.skip("no chromedriver: apt install chromium-driver")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    serving = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 60
+        while time.monotonic() < deadline:
+            try:
+                socket.create_connection(("127.0.0.1", port), 1).close()
+                break
+            except OSError:
+                time.sleep(0.1)
+        words = ["ab", str(EXAMPLE), "small", "large", "--n", "64", "--quick", "--rounds", "1", "--json"]
+        device = f"webdriver:http://127.0.0.1:{port}"
+        done = CliRunner().invoke(root, [*words, "--device", device, "--store", str(tmp_path / "s")])
+        assert done.exit_code in (0, 2), done.output
+        run = json.loads(done.stdout)
+        assert run["device"] == device and all(gate["green"] for gate in run["gates"])
+    finally:
+        serving.terminate()
+        serving.wait(20)
+
+
+def test_a_webdriver_server_that_is_not_there_is_said():
+    from whet.lab.webdriver import open_webdriver
+
+    with pytest.raises(BadInput, match="no address"), open_webdriver("nonsense"):
+        pass
+    with pytest.raises(Unsupported, match="no WebDriver server"), open_webdriver("http://127.0.0.1:1"):
+        pass
+
+
+def test_usb_asks_adb_for_every_phone(tmp_path, monkeypatch):
+    """A program in the place of adb writes down what it is asked."""
+    said = tmp_path / "said"
+    fake = tmp_path / "adb"
+    phones = 'printf "List\\nabc\\tdevice\\nxyz\\toffline\\n"'
+    fake.write_text(f'#!/bin/sh\necho "$@" >> {said}\n[ "$1" = devices ] && {phones}\nexit 0\n')
+    fake.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    with ways_in.usb(8417) as phones:
+        assert phones == ["abc"]
+    assert said.read_text().splitlines() == [
+        "devices",
+        "-s abc reverse tcp:8417 tcp:8417",
+        "-s abc reverse --remove tcp:8417",
+    ]
+    monkeypatch.setenv("PATH", str(tmp_path / "empty"))
+    with pytest.raises(Unsupported, match="adb is not installed"), ways_in.usb(1):
+        pass
+
+
+def test_a_sweep_over_all_devices_and_what_it_measured_as_one_file(tmp_path, monkeypatch):
+    """Device by variant by size from one command; the runs leave as a file, and another store takes them in."""
+    monkeypatch.setenv("WHET_LAB", str(tmp_path / "lab.sock"))
+    store, other, file = (str(tmp_path / name) for name in ("one.sqlite", "other.sqlite", "runs.json"))
+    with LabServer(operator_path=tmp_path / "lab.sock", poll_s=0.2) as server:
+        pages = [Page(server.port, name).start() for name in ("phone", "tablet")]
+        words = [
+            "sweep",
+            str(EXAMPLE),
+            "small",
+            "large",
+            "--axis",
+            "n=8,64",
+            "--quick",
+            "--rounds",
+            "1",
+            "--seconds",
+            "2",
+        ]
+        done = CliRunner().invoke(root, [*words, "--device", "lab:all", "--store", store])
+        assert done.exit_code == 0, done.output
+        tuned = CliRunner().invoke(
+            root, ["tune", str(EXAMPLE), "--n", "64", "--device", "lab:phone", "--store", store, "--json"]
+        )
+        assert tuned.exit_code == 0, tuned.output
+        assert {row["variant"] for row in json.loads(tuned.stdout)["tried"]} == {"small", "large"}
+        for page in pages:
+            page.stop()
+    listed = json.loads(CliRunner().invoke(root, ["runs", "--json", "--store", store]).stdout)
+    assert sorted(run["device"] for run in listed) == ["lab:phone"] * 3 + ["lab:tablet"] * 2
+    ids = [run["id"] for run in listed]
+    assert CliRunner().invoke(root, ["report", *ids, "--format", "json", "-o", file, "--store", store]).exit_code == 0
+    taken = CliRunner().invoke(root, ["runs", "--import", file, "--json", "--store", other])
+    assert taken.exit_code == 0 and {run["id"] for run in json.loads(taken.stdout)} == set(ids)
+    again = CliRunner().invoke(root, ["runs", "--import", file, "--json", "--store", other])
+    assert len(json.loads(again.stdout)) == len(ids)
+
+
+def test_whet_lab_shows_who_is_there(tmp_path, monkeypatch):
+    monkeypatch.setenv("WHET_LAB", str(tmp_path / "lab.sock"))
+    import sys
+
+    command = [sys.executable, "-m", "whet", "lab", "--port", "0"]
+    lab = subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=os.environ)
+    try:
+        first = lab.stdout.readline()
+        port = int(first.rstrip("/\n").rpartition(":")[2])
+        page = Page(port, "phone").start()
+        assert "connected: lab:phone" in lab.stdout.readline()
+        listed = CliRunner().invoke(root, ["lab", "--list"])
+        assert "lab:phone" in listed.output
+        page.stop()
+    finally:
+        lab.send_signal(2)
+        assert lab.wait(30) == 130
+    assert "no lab is running" in str(CliRunner().invoke(root, ["lab", "--list"]).exception)
+    assert threading.active_count() >= 1
