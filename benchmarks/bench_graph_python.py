@@ -70,18 +70,21 @@ def main() -> None:
     with Runtime(workers=2) as runtime, ThreadPoolExecutor(2) as pool:
         contenders = ways(asked.tasks, runtime, pool)
         took: dict[str, list[float]] = {name: [] for name in contenders}
+        spent: dict[str, list[float]] = {name: [] for name in contenders}
         order = random.Random(1)
         for number in range(asked.rounds + 1):
             for name in order.sample(list(contenders), len(contenders)):
-                began = time.perf_counter()
+                began, processor = time.perf_counter(), time.process_time()
                 contenders[name]()
                 if number:  # the first round warms up
                     took[name].append((time.perf_counter() - began) / asked.tasks)
+                    spent[name].append((time.process_time() - processor) / asked.tasks)
     print(f"{asked.tasks} tasks, {asked.rounds} rounds, two workers; median (best, worst)")
-    print("µs per task, and which part of the pool's cost that is")
+    print("µs per task, of the processor in brackets, and which part of the pool's cost that is")
     for name, times in took.items():
         ratios = sorted(pool_s / own for pool_s, own in zip(took[POOL], times, strict=True))
         text = f"{name:34} {statistics.median(times) * 1e6:8.3f} ({min(times) * 1e6:.3f}, {max(times) * 1e6:.3f})"
+        text += f" [{statistics.median(spent[name]) * 1e6:.3f}]"
         if name in GOALS:
             middle = statistics.median(ratios)
             reached = "met" if middle >= GOALS[name] else "not met"

@@ -1,5 +1,7 @@
 #include "graph_lease.hpp"
 
+#include <chrono>
+
 #include "graph_callable.hpp"
 
 namespace whet::bind {
@@ -23,8 +25,9 @@ bool has_lock() {
 // every body costs more than the body, and what bodies keep in threading.local() would be lost each time.
 struct Own {
     PyThreadState* state = nullptr;
-    unsigned taken =
-        0;  // a body may wait in another runtime, which gives the lock up and takes it again for its bodies
+    std::chrono::steady_clock::time_point since{};  // when it was taken
+    // A body may wait in another runtime, which gives the lock up and takes it again for its own bodies.
+    unsigned taken = 0;
 
     ~Own() {
         if (state == nullptr || is_finalizing()) return;
@@ -49,6 +52,12 @@ void Lease::take() {
         if (is_new) own.state = PyGILState_GetThisThreadState();
     }
     ++own.taken;
+    own.since = std::chrono::steady_clock::now();
+}
+
+void Lease::give_after_long() {
+    constexpr std::chrono::milliseconds kLong{1};
+    if (std::chrono::steady_clock::now() - own.since > kLong) give();
 }
 
 void Lease::give() {

@@ -12,6 +12,8 @@ class Lease {
     static void take();
     // Gives back what the last take() took, if it took anything.
     static void give();
+    // The same if that was long ago: a body that is native itself lets nobody in between.
+    static void give_after_long();
 };
 
 }  // namespace whet::bind

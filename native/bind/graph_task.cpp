@@ -285,6 +285,7 @@ int run_callable(void* const*, const std::uint64_t*, void* user) {
         Lease::take();
         const int result = run_call(as<CallObject>(static_cast<PyObject*>(user)));
         Py_DECREF(static_cast<PyObject*>(user));
+        Lease::give_after_long();
         keep.done = true;
         return result;
     });

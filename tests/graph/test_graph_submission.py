@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import gc
 import inspect
+import itertools
 import sys
 import threading
 import time
@@ -108,28 +109,58 @@ def test_other_threads_run_between_bodies():
         assert turns > before
 
 
+class Heart(threading.Thread):
+    """Beats while it is let: a thread of Python beside those of the runtime."""
+
+    def __init__(self, pause_s: float) -> None:
+        super().__init__()
+        self.pause_s = pause_s
+        self.beats: list[int] = []
+        self.over = threading.Event()
+
+    def run(self) -> None:
+        while not self.over.is_set():
+            self.beats.append(time.perf_counter_ns())
+            time.sleep(self.pause_s)
+
+    def between(self, begin: int, end: int) -> list[int]:
+        return [at for at in self.beats if begin < at < end]
+
+
+def test_bodies_that_are_native_functions_let_others_in_between():
+    """`sum` looks at nobody while it runs; between two of them others get their turn."""
+    long = list(range(2_000_000))
+    heart = Heart(0)
+    with Runtime(workers=2, submitter_helps=False) as rt:
+        heart.start()
+        first = rt.submit(time.perf_counter_ns)
+        for _ in range(20):
+            rt.submit(sum, long)
+        last = rt.submit(time.perf_counter_ns)
+        rt.wait()
+        heart.over.set()
+        heart.join()
+    begin, end = first.result(), last.result()
+    apart = (end - begin) // 60
+    turns = [at for at, before in itertools.pairwise(heart.between(begin, end)[::-1]) if at - before > apart]
+    assert len(turns) >= 3
+
+
 def test_native_bodies_run_without_the_lock_between_python_ones():
     """A native body on the thread that has just run a Python one must not keep everybody else from running."""
-    nap = np.array([30_000_000], np.uint64)
-    beats: list[float] = []
-    with Runtime(workers=1) as rt:
-        word = np.zeros(1)
-        for _ in range(3):
-            rt.submit(lambda w: None, InOut(word))
+    nap = np.array([150_000_000], np.uint64)
+    word = np.zeros(1)
+    heart = Heart(0.0005)
+    with Runtime(workers=2, submitter_helps=False) as rt:
+        heart.start()
+        stamps = []
+        for _ in range(4):
+            stamps.append(rt.submit(lambda w: time.perf_counter_ns(), InOut(word)))
             rt.submit(kernel("spin").with_user(nap), InOut(word))
-        over = threading.Event()
-
-        def beat() -> None:
-            while not over.is_set():
-                beats.append(time.perf_counter())
-                time.sleep(0.0005)
-
-        other = threading.Thread(target=beat)
-        other.start()
         rt.wait()
-        over.set()
-        other.join()
-    assert len(beats) > 20  # 90 ms of native bodies
+        heart.over.set()
+        heart.join()
+    assert len(heart.between(stamps[0].result(), stamps[-1].result())) >= 12
 
 
 def test_many_arguments_of_every_kind():
