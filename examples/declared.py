@@ -1,6 +1,6 @@
 """The same functions as an engine for the command line, without a class: whet ab examples/declared.py --quick"""
 
-from fractions import Fraction
+from math import fsum
 
 import whet
 
@@ -24,4 +24,4 @@ def horner(x):
 
 @whet.oracle
 def exact(x):
-    return [float(5 - 4 * v + 3 * v**2 - 2 * v**3) for v in map(Fraction, x)]
+    return [fsum((5, -4 * v, 3 * v * v, -2 * v * v * v)) for v in x.tolist()]

@@ -1,6 +1,6 @@
 """Two functions in one call: python examples/ten_lines.py"""
 
-from fractions import Fraction
+from math import fsum
 
 import whet
 
@@ -14,7 +14,11 @@ def horner(x):
 
 
 def exact(x):
-    return [float(5 - 4 * v + 3 * v**2 - 2 * v**3) for v in map(Fraction, x)]
+    return [fsum((5, -4 * v, 3 * v * v, -2 * v * v * v)) for v in x.tolist()]
 
 
-print(whet.ab(powers, horner, inputs=lambda n, rng: rng.normal(size=n), oracle=exact, sizes={"n": [1, 7, 2**14]}))
+def make(n, rng):
+    return rng.normal(size=n)
+
+
+print(whet.ab(powers, horner, inputs=make, oracle=exact, sizes={"n": [1, 7, 2**14]}, budget="quick"))

@@ -340,12 +340,18 @@ class Engine(ABC):
         """Inputs that are new in every repeat. Deterministic in (case, seed)."""
 
     def setup(self, variant: Variant, case: Case, fixed: Arrays, device: str) -> Any:
-        """Untimed, once per trial and variant. It never sees the inputs of a repeat."""
-        return None
+        """Untimed, once per process and case; what it returns is `state` in `run`. Without a set-up that is the case.
+
+        It never sees the inputs of a repeat.
+        """
+        return case
 
     @abstractmethod
     def run(self, variant: Variant, state: Any, inputs: Arrays, outputs: Arrays) -> None:
-        """The timed call. `inputs` holds `fixed` and `prepare` together; both must be left unchanged."""
+        """The timed call. `state` is what `setup` returned: the case, unless the engine has a set-up of its own.
+
+        `inputs` holds what `fixed` and `prepare` made; none of it can be written. `outputs` are the buffers to fill.
+        """
 
     @abstractmethod
     def oracle(self, case: Case, fixed_seed: int, seed: int, inputs: Arrays) -> dict[str, Array]:

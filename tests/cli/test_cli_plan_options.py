@@ -79,8 +79,8 @@ def test_all_variants_of_a_file_take_part_unless_some_are_named(asked, tmp_path)
     alone = tmp_path / "alone.py"
     only = "\n    def variants(self):\n        return [VariantSpec('powers', 'the only one')]\n"
     alone.write_text(Path(HORNER).read_text() + only)
-    with pytest.raises(BadInput, match="two variants or more"):
-        invoke(["ab", str(alone)])
+    invoke(["ab", str(alone)])
+    assert [str(variant) for variant in asked[1].plan.variants] == ["powers"] and asked[1].baseline == "powers"
 
 
 def test_a_size_in_powers_of_ten(asked):

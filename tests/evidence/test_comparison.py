@@ -34,7 +34,6 @@ def test_a_wrong_variant_is_refused_there_too():
 @pytest.mark.parametrize(
     ("words", "given", "complaint"),
     [
-        (("powers",), {}, "two variants or more"),
         (("powers", "horner"), {"baseline": "other"}, "no variant"),
         (("powers", "horner"), {"budget": "endless"}, "no budget"),
         (("powers", "horner"), {"sizes": {"m": 3}}, "no axis"),

@@ -33,6 +33,7 @@ QUIET = {
     Kind.SOFTWARE_ADAPTER: lambda: warnings.software_adapter({"adapter": {"device": "GeForce", "type": "DiscreteGPU"}}),
     Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.UNDECIDED)),
     Kind.OFFICIAL_LOST: lambda: warnings.officials_lost(0),
+    Kind.WEAK_TASK: lambda: warnings.weak_task([]),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock(CALM, [], 100),
 }
 LOUD = {
@@ -48,6 +49,7 @@ LOUD = {
     ),
     Kind.CONTROL_DIFFERS: lambda: warnings.control_differs(control(Outcome.SLOWER)),
     Kind.OFFICIAL_LOST: lambda: warnings.officials_lost(2),
+    Kind.WEAK_TASK: lambda: warnings.weak_task(["plain is the oracle as well"]),
     Kind.QUANTISED_CLOCK: lambda: warnings.quantised_clock({"a": RNG.choice([1e5, 2e5], 60)}, [], 100),
 }
 

@@ -18,7 +18,7 @@ from whet.evidence.record import Failure, Gate, Outcome, Run, Verdict, Warning
 from whet.protocol import Array, Case
 
 # Of a page inside a notebook: what stands above the rows, and each row.
-FRAME_PX, ROW_PX, MOST_PX = 560, 110, 1400
+FRAME_PX, ROW_PX, MOST_PX = 760, 120, 1600
 
 
 class Gated:

@@ -55,8 +55,8 @@ def command(**given: Any) -> ExitCode:
 
     ENGINE is a registered name or a Python file. A VARIANT is one of its own, perhaps with knobs (name:knob=value), or
     a candidate from another file (candidate.py:name), which only its own process ever loads. Without any, all variants
-    of the engine take part. Each is checked against the oracle on every repeat; one that is wrong is refused and has
-    no time. The run is stored.
+    of the engine take part; one alone is measured until its median is known. Each is checked against the oracle on
+    every repeat; one that is wrong is refused and has no time. The run is stored.
 
     \b
     whet ab kernels.py@main kernels.py horner     one variant of two revisions, in one trial

@@ -22,7 +22,8 @@ def console(stream: TextIO | None = None) -> Console:
 
     target = stream or sys.stdout
     fixed_width = None if target.isatty() or "COLUMNS" in os.environ else PIPED_WIDTH
-    return Console(file=target, markup=False, highlight=False, emoji=False, width=fixed_width)
+    # In a notebook rich would show the text beside what is being written.
+    return Console(file=target, markup=False, highlight=False, emoji=False, width=fixed_width, force_jupyter=False)
 
 
 def print_json(value: Any) -> None:

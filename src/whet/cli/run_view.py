@@ -45,8 +45,9 @@ def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> 
     said = headline(run)
     why = said.text.partition(": ")[2] if said.ship else said.text
     out.print(f"stopped: {run.stopped}")
-    out.print(Text(f"ship: {said.ship or 'nothing yet'}; {why}", style="bold"))
-    if said.ship and said.detail:
+    alone = said.label == "ALONE"
+    out.print(Text(why if alone else f"ship: {said.ship or 'nothing yet'}; {why}", style="bold"))
+    if (said.ship or alone) and said.detail:
         out.print(f"  {said.detail}")
 
 

@@ -86,6 +86,8 @@ class Benches:
         self.cores: list[int] = self.host.usable_cores()
         self.refused: set[str] = set()
         self.memory: Memory | None = None
+        # Shared libraries that variants have loaded and that belong to no installed package.
+        self.libraries: set[str] = set()
         # How the benches were started last, in case they have to be started again.
         self._started: dict[str, Any] = {"arms": []}
 
@@ -211,6 +213,8 @@ class Benches:
         if not self.host.children(worker.pid):
             self.host.freeze(worker.pid)
         stand.threads = self.host.threads(worker.pid)
+        if stand.variant is not None:
+            self.libraries |= self.host.own_libraries(worker.pid)
         if self.host.children(worker.pid):
             return Red("left a process", "a process that it started in setup() goes on")
         if shared := self.host.shared_with_others(worker.pid, on_gpu=self._on_gpu(stand)):

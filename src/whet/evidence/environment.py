@@ -11,7 +11,7 @@ import os
 import platform
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from importlib import metadata
 from pathlib import Path
@@ -61,6 +61,17 @@ def capture(engine_folder: Path | None = None, extra: Mapping[str, Any] | None =
             if value:
                 found[name] = value
     return found | dict(extra or {})
+
+
+def hashed(files: Iterable[str | Path]) -> dict[str, Any]:
+    """What else decided what ran: the hash of each file by its path, or why there is none."""
+    found: dict[str, str] = {}
+    for file in files:
+        try:
+            found[str(file)] = hashlib.sha256(Path(file).read_bytes()).hexdigest()[:16]
+        except OSError as error:
+            found[str(file)] = f"unreadable: {error.strerror}"
+    return {"sources": found} if found else {}
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:

@@ -109,6 +109,7 @@ class Experiment:
             isolation, errors, losses = rig.isolated(), dict(rig.errors), rig.officials.losses
             tick_ns, about, own = rig.tick_ns, rig.notes(), rig.warnings()
         surroundings |= {"elsewhere": about} if about else {}
+        surroundings |= environment.hashed([*self.plan.engine.sources(), *sorted(rig.libraries)])
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
         failures = {
             name: self._explain(refusal, run_id, search=not (result.interrupted or result.gone))
@@ -314,7 +315,7 @@ class Experiment:
         once = {name: float(values.min()) for name, values in times.items()}
         everything: list[Sample] = [s for name in times for s in result.samples[name]]
         return [
-            *(warnings.Kind.WEAK_TASK(said) for said in self.plan.engine.cautions()),
+            *warnings.weak_task(self.plan.engine.cautions()),
             *warnings.noisy(times),
             *warnings.too_short(once, chosen.calls, tick_ns),
             *warnings.first_repeats_slow(early, times),

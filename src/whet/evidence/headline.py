@@ -5,8 +5,9 @@ from __future__ import annotations
 import msgspec
 
 from whet import units
+from whet.evidence import statistics
 from whet.evidence.record import Outcome, Run, Verdict
-from whet.evidence.remarks import opposite
+from whet.evidence.remarks import clock_of, opposite, tails_of
 
 
 class Headline(msgspec.Struct, frozen=True, kw_only=True):
@@ -37,14 +38,25 @@ def headline(run: Run) -> Headline:
         text = f"Nothing can be compared: {run.baseline} was refused"
         return Headline(outcome=Outcome.REFUSED, ship=None, text=text, detail="The baseline did not pass the gate.")
     if not outcomes:
-        text = f"{run.baseline} agrees with the oracle"
-        detail = "Only one variant ran: there is no ratio."
-        return Headline(outcome=Outcome.SAME, label="ALONE", ship=None, text=text, detail=detail)
+        return _alone(run)
     if Outcome.FASTER in outcomes:
         return _faster(run, aside)
     if Outcome.UNDECIDED in outcomes:
         return _undecided(run, aside)
     return _baseline(run, outcomes, aside)
+
+
+def _alone(run: Run) -> Headline:
+    """One variant: how long it takes, and how well that is known."""
+    mine = statistics.times([one for one in run.samples if one.variant == run.baseline], clock_of(run))
+    text, known = f"{run.baseline} agrees with the oracle", ""
+    if tails := tails_of(run, run.baseline):
+        text = f"{run.baseline} takes {units.duration(tails.median)} per call"
+        width = statistics.own_half_width(mine, confidence=run.design.confidence if run.design else 0.99)
+        sure = f"{100 * (run.design.confidence if run.design else 0.99):g} %"
+        known = f"Its median is known to ±{units.percent(width)} ({sure} interval over blocks)." if width else ""
+    detail = f"{known} It ran alone, so there is no ratio.".strip()
+    return Headline(outcome=Outcome.SAME, label="ALONE", ship=None, text=text, detail=detail)
 
 
 def _baseline(run: Run, outcomes: set[Outcome], aside: str) -> Headline:

@@ -97,6 +97,11 @@ CPU_SHARE_LIMIT = 0.9
 SOFTWARE_NAMES = ("llvmpipe", "lavapipe", "swiftshader", "softpipe", "microsoft basic render")
 
 
+def weak_task(cautions: Sequence[str]) -> list[Warning]:
+    """What an engine says against itself."""
+    return [Kind.WEAK_TASK(said) for said in cautions]
+
+
 def noisy(times: Mapping[str, Array]) -> list[Warning]:
     """The middle half of the samples is wider than the limit."""
     found = []

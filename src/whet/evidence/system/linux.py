@@ -29,6 +29,8 @@ _ENDED = frozenset("ZX")
 # Regular files that a process may well map for reading and writing without sharing anything with a rival.
 _OWN_MAPS = ("/memfd:", "/dev/dri/", "/dev/nvidia", "/dev/zero", "/dev/kfd", "anon_inode:", "/i915", "/SYSV", "[")
 _KERNEL_CACHES = ("mesa_shader_cache", "/.nv/", "/nvidia/GLCache", "/radv_builtin_shaders")
+# Where libraries come from that packages brought.
+INSTALLED = tuple(dict.fromkeys((sys.prefix, sys.base_prefix, "/usr/", "/lib", "/opt/")))
 
 
 def _libc() -> ctypes.CDLL:
@@ -259,6 +261,17 @@ def threads(pid: int) -> int:
     with contextlib.suppress(OSError):
         return len(_names(f"/proc/{pid}/task"))
     return 1
+
+
+def own_libraries(pid: int) -> set[str]:
+    """Shared libraries that it has loaded and that neither the system nor an installed package brought."""
+    found: set[str] = set()
+    with contextlib.suppress(OSError):
+        for line in _read(f"/proc/{pid}/maps").splitlines():
+            part = line.split(maxsplit=5)
+            if len(part) == 6 and "x" in part[1] and ".so" in Path(part[5]).name and not part[5].endswith("(deleted)"):
+                found.add(part[5])
+    return {file for file in found if not file.startswith(INSTALLED)}
 
 
 def children(pid: int) -> list[int]:

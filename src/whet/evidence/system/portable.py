@@ -92,6 +92,11 @@ def threads(pid: int) -> int:
     return 1
 
 
+def own_libraries(pid: int) -> set[str]:
+    """Not every system tells."""
+    return set()
+
+
 def children(pid: int) -> list[int]:
     with contextlib.suppress(psutil.Error):
         return [child.pid for child in psutil.Process(pid).children(recursive=True)]
