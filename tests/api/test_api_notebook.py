@@ -34,5 +34,5 @@ def test_the_notebook_runs(tmp_path, monkeypatch):
     page = html.unescape(re.search(r'srcdoc="([^"]*)"', shown[2]["text/html"])[1]).replace("<wbr>", "")
     assert re.search(r"<h1>Ship horner: [\d.]+ times as fast as powers</h1>", page)
     assert "ship: horner" in shown[2]["text/plain"]
-    assert shown[4]["text/plain"].startswith("('horner', <Outcome.FASTER: 'FASTER'>, {'powers':")
+    assert "'horner', <Outcome.FASTER: 'FASTER'>" in " ".join(shown[4]["text/plain"].split())
     assert "red: hasty: wrong output at n=" in shown[6]["text/plain"]

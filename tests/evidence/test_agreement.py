@@ -22,7 +22,7 @@ from whet.evidence.buffers import (
     share_filled_with,
     views,
 )
-from whet.protocol import Output, Tolerance
+from whet.protocol import BY_DTYPE, Output, Tolerance
 
 EXACT, CLOSE = Tolerance(), Tolerance(relative=1e-6, absolute=1e-9)
 FLOATS = ["f2", "f4", "f8", "c8", "c16", "g"]
@@ -151,3 +151,37 @@ def test_types_that_cannot_be_shared_are_refused(dtype):
     else:
         with pytest.raises(BadInput):
             lay_out([{"x": Output((2,), dtype)}])
+
+
+def test_the_default_goes_by_type():
+    """Round-off passes, the round-off of the next narrower type does not, and integers are equal or wrong."""
+    want = np.array([1.0, -3.0, 1e-20, 250.0])
+    for dtype, near, far in ((np.float64, 1e-13, 1e-8), (np.float32, 1e-6, 1e-3)):
+        exact = want.astype(dtype)
+        assert disagreement("y", (want + near).astype(dtype), exact, BY_DTYPE) is None
+        found = disagreement("y", (want * (1 + far)).astype(dtype), exact, BY_DTYPE)
+        assert found is not None and f"the default for {np.dtype(dtype)}" in found.detail
+    assert disagreement("y", np.array([2]), np.array([1]), BY_DTYPE) is not None
+
+
+def test_small_answers_are_held_to_their_own_scale():
+    """An absolute default would let zeros pass for them."""
+    want = np.array([1e-15, -2e-15])
+    assert disagreement("y", np.zeros(2), want, BY_DTYPE) is not None
+    assert disagreement("y", np.zeros(2), want, Tolerance(absolute=1e-9)) is None
+
+
+def test_a_refusal_tells_the_largest_distance_and_what_was_allowed():
+    got, want = np.array([1.0, 2.5, 3.25]), np.array([1.0, 2.0, 3.0])
+    told = disagreement("y", got, want, Tolerance(absolute=0.01)).detail
+    assert "y[1] is 2.5, the oracle says 2.0; 2 of 3 elements differ" in told
+    assert "the largest distance is 0.5 at y[1], 0.01 is allowed there: 0.01" in told
+    told = disagreement("y", got, want, Tolerance()).detail
+    assert "equal bits are asked for: the tolerance is exact; set one, such as Tolerance(relative=1e-12)" in told
+    assert disagreement("y", np.array(2.5), np.array(2.0), BY_DTYPE).detail.startswith("y is 2.5, the oracle says 2.0")
+    assert "integers have to be equal" in disagreement("y", np.array([1]), np.array([2]), BY_DTYPE).detail
+
+
+def test_the_largest_error_goes_by_the_default_too():
+    want = np.array([0.0, 1.0])
+    assert largest_error(np.array([1e-11, 1.0]), want, BY_DTYPE) == pytest.approx(0.1)

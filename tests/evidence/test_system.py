@@ -439,3 +439,16 @@ def test_the_filters_are_seen_from_outside(level, tmp_path, monkeypatch):
             counts.append(rig.host.filters(rig.stands["a"].worker.pid))
         own = rig.host.filters(os.getpid())
     assert [count - own for count in counts] == [1, 2]
+
+
+def test_no_shared_mapping_hides_behind_a_long_list(tmp_path):
+    """The kernel gives a page of /proc/PID/maps per read; a process has more than that."""
+    import mmap
+
+    from whet.evidence.system import linux
+
+    (tmp_path / "talk").write_bytes(bytes(4096))
+    with (tmp_path / "talk").open("r+b") as file, mmap.mmap(file.fileno(), 4096) as shared:
+        shared[0] = 1
+        assert len(Path(f"/proc/{os.getpid()}/maps").read_bytes()) > 4096
+        assert str(tmp_path / "talk") in linux._shared_maps(os.getpid())

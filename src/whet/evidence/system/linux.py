@@ -267,10 +267,8 @@ def own_libraries(pid: int) -> set[str]:
     """Shared libraries that it has loaded and that neither the system nor an installed package brought."""
     found: set[str] = set()
     with contextlib.suppress(OSError):
-        for line in _read(f"/proc/{pid}/maps").splitlines():
-            part = line.split(maxsplit=5)
-            if len(part) == 6 and "x" in part[1] and ".so" in Path(part[5]).name and not part[5].endswith("(deleted)"):
-                found.add(part[5])
+        loaded = [part[5] for part in _maps(pid) if "x" in part[1]]
+        found = {file for file in loaded if ".so" in Path(file).name and not file.endswith("(deleted)")}
     return {file for file in found if not file.startswith(INSTALLED)}
 
 
@@ -313,8 +311,7 @@ def shared_with_others(pid: int, *, on_gpu: bool) -> str | None:
 
 
 def _shared_maps(pid: int) -> list[str]:
-    parts = [line.split(maxsplit=5) for line in _read(f"/proc/{pid}/maps").splitlines()]
-    return [part[5] for part in parts if len(part) == 6 and part[1].startswith("rw") and part[1][3] == "s"]
+    return [part[5] for part in _maps(pid) if part[1].startswith("rw") and part[1][3] == "s"]
 
 
 def _open_for_writing(pid: int) -> list[str]:
@@ -361,6 +358,13 @@ def kill(pid: int) -> None:
 def _names(path: str) -> list[str]:
     with os.scandir(path) as entries:
         return [entry.name for entry in entries]
+
+
+def _maps(pid: int) -> list[list[str]]:
+    """What it has mapped, line by line. The kernel gives one page of text per read, so one read is not all of it."""
+    with open(f"/proc/{pid}/maps", "rb") as file:  # noqa: PTH123  (a Path for every line of it would cost more)
+        text = file.read().decode(errors="replace")
+    return [parts for line in text.splitlines() if len(parts := line.split(maxsplit=5)) == 6]
 
 
 def _read(path: str) -> str:
