@@ -21,7 +21,7 @@ STATELESS = """
 
     class Rows(Engine):
         name = "rows"
-        def cases(self): return [Case(sizes={"rows": 3, "columns": 4})]
+        def cases(self): return [Case(sizes={"rows": 300, "columns": 2000})]
         def variants(self): return [VariantSpec("plain", "by numpy")]
         def outputs(self, case): return {"sums": Output((case.sizes["columns"],), np.float64)}
         def prepare(self, case, seed):
