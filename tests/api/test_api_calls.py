@@ -21,7 +21,7 @@ from whet.evidence.budgets import BUDGETS, custom
 from whet.evidence.record import Outcome, Run
 
 WHET = str(Path(executable).with_name("whet"))
-SHORT = custom(BUDGETS["quick"], rounds=3, seconds=4, blocks=5)
+SHORT = custom(BUDGETS["quick"], rounds=3, seconds=60, blocks=5)
 
 
 @pytest.fixture(autouse=True)

@@ -12,7 +12,7 @@ from textwrap import dedent
 import pytest
 
 WHET = str(Path(executable).with_name("whet"))
-BUDGET = ["--rounds", "3", "--seconds", "4", "--blocks", "5", "--quick"]
+BUDGET = ["--rounds", "3", "--seconds", "60", "--blocks", "5", "--quick"]
 FUNCTIONS = """
     import numpy as np
     import whet
@@ -41,7 +41,7 @@ FUNCTIONS = """
 """
 SHORT = """
     from whet.evidence.budgets import BUDGETS, custom
-    SHORT = custom(BUDGETS["quick"], rounds=3, seconds=4, blocks=5)
+    SHORT = custom(BUDGETS["quick"], rounds=3, seconds=60, blocks=5)
 """
 SCRIPT = """
     import json

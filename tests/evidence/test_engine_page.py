@@ -14,7 +14,7 @@ from whet.evidence.environment import differences, hashed
 from whet.evidence.headline import headline
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
-SHORT = custom(BUDGETS["quick"], rounds=2, seconds=3, blocks=5)
+SHORT = custom(BUDGETS["quick"], rounds=2, seconds=60, blocks=5)
 STATELESS = """
     import numpy as np
     from whet.protocol import Case, Engine, Output, VariantSpec

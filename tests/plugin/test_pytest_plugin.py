@@ -18,7 +18,7 @@ KERNELS = """
     import numpy as np
     from whet.evidence.budgets import BUDGETS, custom
 
-    SHORT = custom(BUDGETS["quick"], rounds=3, seconds=4, blocks=5)
+    SHORT = custom(BUDGETS["quick"], rounds=3, seconds=60, blocks=5)
 
     def make(n, rng):
         return rng.integers(-1000, 1000, n)
