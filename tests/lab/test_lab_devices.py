@@ -264,3 +264,12 @@ def test_the_command_line_reaches_devices_by_name(tmp_path, monkeypatch):
             for page in pages:
                 page.stop()
     assert not path.exists()
+
+
+def test_without_a_name_the_variants_for_gpus_take_part():
+    from whet.cli.check import runnable
+
+    assert "walker" in runnable(load("msm").engine, "browser")
+    assert not {"plain", "affine"} & set(runnable(load("msm").engine, "lab:phone"))
+    with pytest.raises(Unsupported, match="no variant for browser"):
+        runnable(load("graph").engine, "browser")

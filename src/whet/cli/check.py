@@ -122,8 +122,11 @@ def check(
 def runnable(engine: Engine, device: str | None) -> list[str]:
     """Every variant whose device is there; the others are named with the reason. None at all is an error."""
     from whet.evidence.adapter import identify
+    from whet.evidence.elsewhere import is_elsewhere
     from whet.protocol import Variant
 
+    if device is not None and is_elsewhere(device):
+        return _for_gpus(engine, device)
     names, missing = [], {}
     for spec in engine.variants():
         try:
@@ -136,6 +139,17 @@ def runnable(engine: Engine, device: str | None) -> list[str]:
         if not names:
             raise first
         click.echo(f"left out: {', '.join(missing)}: {first.cause}\n  cure: {first.cure}", err=True)
+    return names
+
+
+def _for_gpus(engine: Engine, device: str) -> list[str]:
+    """A device elsewhere runs programs for GPUs, and nothing else."""
+    from whet.protocol import Variant
+
+    here = engine.devices[0]
+    names = [one.name for one in engine.variants() if engine.device_of(Variant(one.name), here).startswith("webgpu")]
+    if not names:
+        raise Unsupported(f"engine {engine.name} has no variant for {device}", cure="take one with variants for GPUs")
     return names
 
 
