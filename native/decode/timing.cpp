@@ -18,7 +18,7 @@ struct RegionSheet {
                   {"fc1", "work", {"k_reducible"}},
                   {"wait_fc1", "wait"},
                   {"fc2", "work", {"k_reducible"}}},
-          sheet("decode", workers, regions) {}
+          sheet("decode", workers, regions, regions::Room{16}) {}
     unsigned workers;
     std::vector<regions::Region> regions;
     regions::Sheet sheet;
@@ -35,7 +35,7 @@ std::vector<RegionTicks> ticks_of(const RegionSheet& sheet) {
         RegionTicks ticks{sheet.regions[region].name};
         bool written = false;
         for (unsigned worker = 0; worker < sheet.workers; ++worker) {
-            const regions::Cell& cell = sheet.sheet.cell(worker, region);
+            const regions::Cell cell = sheet.sheet.cell(worker, region);
             written = written || cell.written != 0;
             ticks.total_ns += cell.ticks;
         }

@@ -71,8 +71,9 @@ void workers_write_their_own_rows() {
 void only_a_finished_launch_is_saved() {
     const std::string path = "test_regions_sheet.npy";
     Sheet sheet("save", 1, {Region{"a\"b", "work", {"hot"}}});
+    CHECK(sheet.save(path) == Saved::not_started);
     sheet.start();
-    CHECK(sheet.save(path) == Saved::failed);
+    CHECK(sheet.save(path) == Saved::not_stopped);
     sheet.add(0, 0, 5, 9);
     sheet.stop();
     CHECK(sheet.save(path, {{"layer", "3"}}) == Saved::yes);
@@ -83,9 +84,11 @@ void only_a_finished_launch_is_saved() {
     sheet.start();
     sheet.add(7, 0, 5, 9);
     sheet.stop();
-    CHECK(sheet.save(path) == Saved::failed);
+    CHECK(sheet.save(path) == Saved::stray);
     CHECK(contents(path).empty());
-    CHECK(sheet.save("no/such/folder/x.npy") == Saved::failed);
+    sheet.start();
+    sheet.stop();
+    CHECK(sheet.save("no/such/folder/x.npy") == Saved::no_file);
     std::remove(path.c_str());
     std::remove((path + ".json").c_str());
 }

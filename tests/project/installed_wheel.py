@@ -44,7 +44,10 @@ def test_the_wheel_holds_the_package_and_nothing_else(wheel):
     package = {name.removeprefix("src/") for name in tracked.stdout.split()}
     rest = {name for name in inside - package if ".dist-info/" not in name}
     (module,) = {name for name in rest if name.endswith(".so")}
-    assert package <= inside and rest == {module, "whet/include/regions/region.hpp"}
+    assert package <= inside and rest == {
+        module,
+        *(f"whet/include/regions/{name}.hpp" for name in ("region", "on_request")),
+    }
 
 
 def test_the_module_needs_no_newer_system(wheel, tmp_path):

@@ -103,7 +103,7 @@ def slowest_axis_first(original):
 MUTANTS = {
     "samples are summed too": (accounting, "is_sample", lambda *a: False),
     "parts are added to their whole": (Account, "self_ticks", whole_ticks),
-    "the first arriver explains the wait": (Barriers, "arrived", lambda self, region, worker, until: 1),
+    "the first arriver explains the wait": (Barriers, "arrived", lambda self, arrivals, until: 1),
     "waits of all sequences are one": (Grid, "groups", lambda self, shared: np.zeros(self.workers, dtype=np.int64)),
     "a change saves nothing": (Replay, "saved", lambda *a: 0.0),
     "a change moves no barrier": (Replay, "left", lambda self, wait: wait.exit),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +15,10 @@ from whet.cli.regions_run import capture_command, tax_command
 from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
+    from whet.regions.accounting import Account
     from whet.regions.capture import Capture
+    from whet.regions.checks import Check
+    from whet.regions.trips import Loop
     from whet.regions.verdict import Override, RegionVerdict
 
 FILE = click.Path(path_type=Path, dir_okay=False)
@@ -118,7 +121,7 @@ def _reduce_legacy(capture: Capture, options: dict[str, Any]) -> ExitCode:
 
 def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
     from whet.regions.accounting import account
-    from whet.regions.checks import Limits
+    from whet.regions.checks import Limits, preconditions
     from whet.regions.reducer import reduce, to_csv
     from whet.regions.terminal import render
     from whet.regions.verdict import Bracket, judge, parse_thresholds
@@ -128,28 +131,47 @@ def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
     override = _override(options)
     tag = _tag(capture, options["tag"])
     verdict = None
+    limits = Limits(options["min_coverage"], options["max_span_error"])
+    launch = pairs(options["launch"], "--launch layer=3,seq_len=512")
     if tag is not None:
         verdict = judge(
             capture,
             tag=tag,
             thresholds=parse_thresholds(options["thresholds"]) if options["thresholds"] else None,
-            limits=Limits(options["min_coverage"], options["max_span_error"]),
+            limits=limits,
             total_us=options["total_us"],
-            launch=pairs(options["launch"], "--launch layer=3,seq_len=512"),
+            launch=launch,
             override=override,
             counted=counted,
         )
+    checks = (
+        verdict.checks
+        if verdict
+        else preconditions(counted, limits=limits, total_us=options["total_us"], launch=launch)
+    )
     if options["csv_path"]:
         write_text(options["csv_path"], to_csv(table))
     document = {"capture": capture.origin, "sha256": capture.digest, "table": table, "verdict": verdict}
+    document |= {"preconditions": checks, "loop": _loop(counted)}
     if options["record_path"]:
         _write_json(options["record_path"], document)
     if options["as_json"]:
         print_json(document)
     else:
         console().print(render(table, counted))
-        _say(verdict)
+        _say(verdict, checks)
     return ExitCode.REFUSED if verdict and verdict.bracket is Bracket.UNSUPPORTED else ExitCode.OK
+
+
+def _loop(counted: Account) -> Loop | None:
+    """The trips, where the launch has any and they can be ordered."""
+    from whet.errors import WhetError
+    from whet.regions.trips import find_loop
+
+    try:
+        return find_loop(counted)
+    except WhetError:
+        return None
 
 
 def _tag(capture: Capture, given: str | None) -> str | None:
@@ -178,12 +200,20 @@ def _override(options: dict[str, Any]) -> Override | None:
     return Override(bracket=Bracket(given[0]), by=given[1], reason=given[2])
 
 
-def _say(verdict: RegionVerdict | None) -> None:
+def _say(verdict: RegionVerdict | None, checks: Sequence[Check]) -> None:
+    from collections import Counter
+
     from whet.units import percent
 
     click.echo()
     if verdict is None:
-        click.echo("no verdict: no region carries a tag")
+        held = [check for check in checks if check.held]
+        click.echo(f"{len(held)} of {len(checks)} preconditions of a verdict hold")
+        for check in checks:
+            click.echo(f"  {'+' if check.held else '-'} {check.name}: {check.detail}")
+        click.echo(
+            'no verdict: no region carries a tag; tag what you could make faster, such as {"sweep", "work", {"hot"}}'
+        )
         return
     if verdict.share is None:
         click.echo(f"{verdict.bracket}: no verdict on {verdict.tag}, because")
@@ -194,6 +224,10 @@ def _say(verdict: RegionVerdict | None) -> None:
         click.echo(f"  dominant: {verdict.dominant}")
         for name, share in verdict.shares.items():
             click.echo(f"  {name}: {percent(share)}")
+    if verdict.trips:
+        count = Counter(str(trip.bracket) for trip in verdict.trips)
+        said = ", ".join(f"{bracket} {number}" for bracket, number in count.most_common())
+        click.echo(f"  each trip as a launch of its own: {said} of {len(verdict.trips)}")
     if verdict.override:
         click.echo(f"overridden to {verdict.override.bracket} by {verdict.override.by}: {verdict.override.reason}")
 
@@ -210,6 +244,7 @@ def _write_json(path: Path, document: Any) -> None:
 @click.option("--total-us", type=float, help="Length of the launch by a clock outside the kernel.")
 @click.option("--html", type=FILE, help="Write the timeline as a page that opens offline.")
 @click.option("--trace", type=FILE, help="Write a Chrome trace, which Perfetto opens.")
+@click.option("--trips", is_flag=True, help="A line for each trip of the loop that a barrier closes.")
 @click.option("--workers", default="all", show_default=True, metavar="RANGE", help="Rows of the page, such as 0..7,12.")
 @as_json
 def show_command(path: Path, **options: Any) -> None:
@@ -217,9 +252,10 @@ def show_command(path: Path, **options: Any) -> None:
     from whet.regions.accounting import account
     from whet.regions.reducer import reduce
     from whet.regions.rules import parse_ranges
-    from whet.regions.terminal import render
+    from whet.regions.terminal import render, render_trips
     from whet.regions.timeline import page
     from whet.regions.trace import to_trace
+    from whet.regions.trips import find_loop
 
     capture = open_capture(path, options)
     rows = parse_ranges(options["workers"], capture.workers)
@@ -231,7 +267,9 @@ def show_command(path: Path, **options: Any) -> None:
     if options["trace"]:
         write_text(options["trace"], to_trace(counted))
     if options["as_json"]:
-        print_json({"capture": capture.origin, "sha256": capture.digest, "table": table})
+        print_json({"capture": capture.origin, "sha256": capture.digest, "table": table, "loop": _loop(counted)})
+    elif options["trips"]:
+        console().print(render_trips(find_loop(counted), counted))
     elif not (options["html"] or options["trace"]):
         console().print(render(table, counted))
     else:

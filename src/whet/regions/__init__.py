@@ -6,12 +6,14 @@ from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture, load, save
 from whet.regions.checks import Limits
 from whet.regions.header import include_dir
+from whet.regions.on_request import on_request
 from whet.regions.prediction import check_prediction, predict
 from whet.regions.recorder import record, recording
 from whet.regions.reducer import State, Table, reduce
 from whet.regions.schema import Region, Schema, load_schema
 from whet.regions.sources import Event, from_counters, from_events, from_phases, from_stages, from_tasks
 from whet.regions.tax import Tax, measure_tax, recorder_tax
+from whet.regions.trips import Loop, Trip, find_loop
 from whet.regions.verdict import Bracket, RegionVerdict, Thresholds, judge
 
 __all__ = [
@@ -20,6 +22,7 @@ __all__ = [
     "Capture",
     "Event",
     "Limits",
+    "Loop",
     "Region",
     "RegionVerdict",
     "Schema",
@@ -27,8 +30,10 @@ __all__ = [
     "Table",
     "Tax",
     "Thresholds",
+    "Trip",
     "account",
     "check_prediction",
+    "find_loop",
     "from_counters",
     "from_events",
     "from_phases",
@@ -39,6 +44,7 @@ __all__ = [
     "load",
     "load_schema",
     "measure_tax",
+    "on_request",
     "predict",
     "record",
     "recorder_tax",

@@ -7,10 +7,12 @@ where its sample was seen, or into the widest gap.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import accumulate, pairwise
 
 import numpy as np
 
@@ -59,6 +61,35 @@ class HoleGroup:
         return sum(self.missing)
 
 
+class Spent:
+    """The ticks of one region on one worker, by time: how many had passed at any moment."""
+
+    def __init__(self, pieces: list[Piece]) -> None:
+        self._pieces = sorted(pieces, key=lambda piece: piece.start)
+        self._starts = [piece.start for piece in self._pieces]
+        self._before = [0, *accumulate(piece.ticks for piece in self._pieces)]
+        self._apart = all(a.end <= b.start for a, b in pairwise(self._pieces))
+
+    def between(self, start: int, end: int) -> float:
+        if not self._apart:
+            return sum(piece.within(start, end) for piece in self._pieces)
+        return self._until(end) - self._until(start) if end > start else 0.0
+
+    def _until(self, time: int) -> float:
+        at = bisect_right(self._starts, time)
+        if at == 0:
+            return 0.0
+        last = self._pieces[at - 1]
+        return self._before[at - 1] + last.within(last.start, time)
+
+
+def _by_region(pieces: tuple[Piece, ...]) -> dict[int, Spent]:
+    found: dict[int, list[Piece]] = defaultdict(list)
+    for piece in pieces:
+        found[piece.region].append(piece)
+    return {region: Spent(each) for region, each in found.items()}
+
+
 @dataclass(frozen=True)
 class WorkerTime:
     """One row: its span, its pieces (all depths) and its holes. `doubled` is the most time that pieces claim twice."""
@@ -71,9 +102,25 @@ class WorkerTime:
     holes: tuple[Hole, ...]
     doubled: int = 0
 
+    @cached_property
+    def spent(self) -> dict[int, Spent]:
+        """By region, of all depths."""
+        return _by_region((*self.roots, *self.nested))
+
+    @cached_property
+    def spent_inside(self) -> dict[int, Spent]:
+        return _by_region(self.nested)
+
     @property
     def span(self) -> int:
         return self.last - self.first
+
+    @cached_property
+    def _outermost(self) -> dict[int, Spent]:
+        return _by_region(self.roots)
+
+    def covered_between(self, start: int, end: int) -> float:
+        return sum(spent.between(start, end) for spent in self._outermost.values())
 
     @property
     def covered(self) -> int:
@@ -122,14 +169,12 @@ class Account:
     def self_ticks(self, worker: int, start: int, end: int) -> dict[int, float]:
         """Ticks per region between two times, each counted in the innermost region that recorded it."""
         row = self.by_worker[worker]
-        found: dict[int, float] = defaultdict(float)
-        for piece in (*row.roots, *row.nested):
-            found[piece.region] += piece.within(start, end)
-        for piece in row.nested:
-            parent = self.capture.schema.regions[piece.region].parent
+        found = {region: spent.between(start, end) for region, spent in row.spent.items()}
+        for region, spent in row.spent_inside.items():
+            parent = self.capture.schema.regions[region].parent
             if parent in found:
-                found[parent] = max(0.0, found[parent] - piece.within(start, end))
-        return dict(found)
+                found[parent] = max(0.0, found[parent] - spent.between(start, end))
+        return found
 
     def widest_holes(self) -> list[HoleGroup]:
         """Holes at the same place in all rows together, the costliest first."""
@@ -180,9 +225,7 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
         if not placed[region]:
             (nested_sums if inside else sums).append(region)
             continue
-        start, end, ticks = (int(cells[name][region]) for name in ("entry", "exit", "ticks"))
-        piece = Piece(region, start, end, ticks)
-        (nested if inside else roots).append(piece)
+        (nested if inside else roots).extend(_placed_pieces(capture, worker, region))
     roots.sort(key=lambda piece: (piece.start, piece.end))
     gaps, crowded = _gaps(roots, first, last)
     widest = max(gaps, key=lambda g: g.end - g.start, default=Hole(first, last, last - first, None, None))
@@ -203,6 +246,14 @@ def _row(capture: Capture, worker: int) -> WorkerTime | None:
     beyond = sum(piece.ticks for piece in roots) - (last - first)
     doubled = max([0, beyond, *(-left for left in missing.values()), *(-hole.missing for hole in crowded)])
     return WorkerTime(worker, first, last, tuple(roots), tuple(nested), tuple(holes), doubled)
+
+
+def _placed_pieces(capture: Capture, worker: int, region: int) -> list[Piece]:
+    """One for the whole launch, or one for each stretch where the capture has them."""
+    if capture.stretches is not None:
+        return [Piece(region, entry, leave, ticks) for entry, leave, ticks, _ in capture.passes[worker, region]]
+    cell = capture.cells[worker, region]
+    return [Piece(region, int(cell["entry"]), int(cell["exit"]), int(cell["ticks"]))]
 
 
 def _gaps(roots: list[Piece], first: int, last: int) -> tuple[list[Hole], list[Hole]]:

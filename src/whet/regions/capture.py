@@ -3,6 +3,9 @@
 legacy   (workers, regions, 2) int64 .npy: entry and exit ticks; zeros mean that the slot was never written.
 cells    (workers, regions) of `CELL`: entry, exit, ticks summed over all trips, count, written. As .npz with an
          `about` text, or as a bare structured .npy with `FILE.npy.json` beside it.
+
+Cells may come with stretches: the same ticks, cut each time a worker left a wait, so that barriers inside a loop keep
+their arrival times. In the .npz as `stretches`, or as `FILE.npy.stretches.npy`.
 """
 
 from __future__ import annotations
@@ -12,6 +15,7 @@ import io
 import json
 import math
 import zipfile
+from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -25,6 +29,7 @@ import numpy.typing as npt
 from whet.errors import BadInput
 from whet.regions.grid import Grid
 from whet.regions.schema import BUILTIN, Schema, builtin, parse
+from whet.regions.stretches import check_stretches
 from whet.regions.ticks import tick_source
 
 CELL = np.dtype([("entry", "<i8"), ("exit", "<i8"), ("ticks", "<i8"), ("count", "<i8"), ("written", "<i8")])
@@ -40,6 +45,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
 
     window  two readings of the same clock around the launch: nothing it wrote may lie outside.
     spans   first and last tick of each row, where something other than the regions knows them.
+    complete  False where the sheet was written while the launch went on.
     """
 
     format: Literal[1] = 1
@@ -55,6 +61,7 @@ class About(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     rows: Literal["workers", "repeats"] = "workers"
     placement: Literal["recorded", "assumed"] = "recorded"
     region_tick_source: dict[str, str] = {}
+    complete: bool = True
     created: str = ""
 
 
@@ -68,10 +75,24 @@ class Capture:
     about: About
     origin: str = "memory"
     digest: str = ""
+    stretches: Cells | None = None
 
     @property
     def workers(self) -> int:
         return int(self.cells.shape[0])
+
+    @cached_property
+    def passes(self) -> dict[tuple[int, int], list[tuple[int, int, int, int]]]:
+        """(entry, exit, ticks, count) of each stretch of a worker and region, in order; of each cell without them."""
+        found: dict[tuple[int, int], list[tuple[int, int, int, int]]] = defaultdict(list)
+        if self.stretches is not None:
+            for worker, region, *rest in self.stretches.tolist():
+                found[worker, region].append((rest[0], rest[1], rest[2], rest[3]))
+            return found
+        for worker, region in zip(*np.nonzero(self.placed), strict=True):
+            entry, leave, ticks, count, _ = self.cells[worker, region].tolist()
+            found[int(worker), int(region)].append((entry, leave, ticks, count))
+        return found
 
     @cached_property
     def placed(self) -> npt.NDArray[np.bool_]:
@@ -80,7 +101,14 @@ class Capture:
 
 
 def make_capture(
-    cells: Cells, schema: Schema, about: About, *, origin: str = "memory", digest: str = "", grid: Grid | None = None
+    cells: Cells,
+    schema: Schema,
+    about: About,
+    *,
+    origin: str = "memory",
+    digest: str = "",
+    grid: Grid | None = None,
+    stretches: Cells | None = None,
 ) -> Capture:
     """Checks cells against a schema and a grid, and puts them together."""
     tick_source(about.tick_source)
@@ -111,7 +139,9 @@ def make_capture(
             cure="use the schema that the kernel was built with",
             index=at,
         )
-    return Capture(cells, schema, grid, about, origin, digest or digest_of(cells))
+    if stretches is not None:
+        check_stretches(stretches, cells, origin)
+    return Capture(cells, schema, grid, about, origin, digest or digest_of(cells), stretches)
 
 
 def digest_of(cells: Cells) -> str:
@@ -200,14 +230,19 @@ def load(
     where = str(path)
     raw = _read(Path(path))
     about = About()
+    stretches: Cells | None = None
+    digest = hashlib.sha256(raw)
     if raw[:2] == b"PK":
-        array, about = _unzip(raw, where)
+        array, about, stretches = _unzip(raw, where)
     else:
         array = _array(raw, where)
-        beside = Path(where + ".json")
+        beside, cut = Path(where + ".json"), Path(where + ".stretches.npy")
         if beside.is_file():
             about = _about(_read(beside), str(beside))
-    digest = hashlib.sha256(raw).hexdigest()
+        if cut.is_file():
+            more = _read(cut)
+            digest.update(more)
+            stretches = _array(more, str(cut))
     if source is not None and about != About() and source != about.tick_source:
         raise BadInput(f"{where}: recorded with {about.tick_source}, not {source}", cure="leave --tick-source out")
     given = {**about.grid, **(grid or {})}
@@ -222,10 +257,10 @@ def load(
         raise BadInput(f"{where}: the file does not say what its regions mean", cure="give --schema FILE.toml")
     about = replace_about(about, grid=given, tick_source=source or about.tick_source)
     if array.dtype == CELL:
-        made = make_capture(array, chosen, about, origin=where)
+        made = make_capture(array, chosen, about, origin=where, stretches=stretches)
     else:
         made = from_legacy(array, chosen, chosen.grid(given), about.tick_source, origin=where, about=about)
-    return replace(made, digest=digest)
+    return replace(made, digest=digest.hexdigest())
 
 
 def _builtin_for(array: npt.NDArray[Any]) -> Schema | None:
@@ -250,7 +285,11 @@ def save(capture: Capture, path: str | Path) -> Path:
     target.unlink(missing_ok=True)
     partial = target.with_suffix(".npz.part")
     with partial.open("wb") as out:
-        np.savez_compressed(out, cells=capture.cells, about=np.array(msgspec.json.encode(about).decode()))
+        text = np.array(msgspec.json.encode(about).decode())
+        if capture.stretches is None:
+            np.savez_compressed(out, cells=capture.cells, about=text)
+        else:
+            np.savez_compressed(out, cells=capture.cells, about=text, stretches=capture.stretches)
     partial.replace(target)
     return target
 
@@ -272,15 +311,16 @@ def _array(raw: bytes, where: str) -> npt.NDArray[Any]:
     return array
 
 
-def _unzip(raw: bytes, where: str) -> tuple[npt.NDArray[Any], About]:
+def _unzip(raw: bytes, where: str) -> tuple[npt.NDArray[Any], About, Cells | None]:
     try:
         with zipfile.ZipFile(io.BytesIO(raw)) as archive:
             parts = {info.filename: info.file_size for info in archive.infolist()}
-            if set(parts) != {"cells.npy", "about.npy"}:
+            if set(parts) - {"stretches.npy"} != {"cells.npy", "about.npy"}:
                 raise ValueError(f"it holds {sorted(parts)}")
             if max(parts.values()) > MAX_CELLS * CELL.itemsize + (1 << 20):
                 raise ValueError("it unpacks to too much")
             cells, text = (_array(archive.read(name), where) for name in ("cells.npy", "about.npy"))
+            cut = _array(archive.read("stretches.npy"), where) if "stretches.npy" in parts else None
     except BadInput:
         raise
     except Exception as problem:  # zipfile and zlib raise many kinds on junk
@@ -289,7 +329,7 @@ def _unzip(raw: bytes, where: str) -> tuple[npt.NDArray[Any], About]:
         ) from None
     if text.dtype.kind != "U" or text.ndim != 0:
         raise BadInput(f"{where}: its description is not text", cure="give a capture that `whet regions` wrote")
-    return cells, _about(str(text).encode(), where)
+    return cells, _about(str(text).encode(), where), cut
 
 
 def _about(raw: bytes, where: str) -> About:

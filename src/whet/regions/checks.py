@@ -34,7 +34,7 @@ class Check(msgspec.Struct, frozen=True):
 
 def preconditions(
     counted: Account,
-    tagged: Sequence[Region],
+    tagged: Sequence[Region] = (),
     *,
     limits: Limits | None = None,
     total_us: float | None = None,
@@ -53,7 +53,7 @@ def preconditions(
         _window(counted),
         _workers(counted),
         _nesting(counted),
-        _tag_measured(counted, tagged),
+        *([_tag_measured(counted, tagged)] if tagged else []),
         _path(counted),
     )
 

@@ -31,7 +31,10 @@ class Leg:
 
 @dataclass(frozen=True)
 class Wait:
-    """One worker's wait: when it came and left, and who let it go, when."""
+    """One worker's wait: when it came and left, who let it go, when, and the how-manieth of its region it was.
+
+    meeting   those who waited for each other; known   how many of them had come before this one was let go
+    """
 
     worker: int
     region: int
@@ -39,6 +42,9 @@ class Wait:
     exit: int
     cause: int
     released: int
+    number: int
+    meeting: tuple[int, int, int]
+    known: int
 
 
 @dataclass(frozen=True)
@@ -59,13 +65,18 @@ class CriticalPath:
 
 
 class Barriers:
-    """Every wait of a capture with its cause. Waits that ran in a loop keep no arrival times: Unsupported."""
+    """Every wait of a capture with its cause.
+
+    A barrier in a loop is many meetings: the workers' first passes belong together, their second ones, and so on. That
+    is checked: nobody leaves a meeting before the last of it came. Waits whose passes are not told apart, or do not
+    meet, cannot be ordered: Unsupported.
+    """
 
     def __init__(self, account: Account) -> None:
         self.account = account
         self.waits: dict[int, list[Wait]] = defaultdict(list)
-        self._arrivals: dict[tuple[int, int], list[tuple[int, int]]] = defaultdict(list)
-        self._group: dict[int, list[int]] = {}
+        self.passes: dict[int, int] = {}
+        self._arrivals: dict[tuple[int, int, int], list[tuple[int, int]]] = defaultdict(list)
         # Repeats come one after the other: nobody in one waits for another.
         together = account.capture.about.rows == "workers"
         for region in account.capture.schema.regions:
@@ -73,49 +84,72 @@ class Barriers:
                 self._add(region)
         for waits in self.waits.values():
             waits.sort(key=lambda wait: (wait.exit, wait.entry))
+        self._exits = {worker: [wait.exit for wait in waits] for worker, waits in self.waits.items()}
 
     def _add(self, region: Region) -> None:
         capture = self.account.capture
-        cells = capture.cells[:, region.id]
-        if capture.about.placement == "assumed" and cells["written"].any():
+        if capture.about.placement == "assumed" and capture.cells["written"][:, region.id].any():
             raise Unsupported(
                 f"wait {region.name} is known by its length alone, not by its arrival times",
                 cure="record entry and exit of the wait",
             )
-        if (cells["count"] > 1).any():
-            raise Unsupported(
-                f"wait {region.name} ran several times per worker, so its arrival times are gone",
-                cure="record each barrier of the loop as a region of its own",
-            )
-        source, key = (region.id, "entry") if region.released_by is None else (region.released_by, "exit")
-        group = self._group[region.id] = capture.grid.groups(region.scope).tolist()
+        mine = {worker: capture.passes.get((worker, region.id), []) for worker in self.account.by_worker}
+        if any(count > 1 for passes in mine.values() for *_, count in passes):
+            raise self._untold(region)
+        self.passes[region.id] = max((len(passes) for passes in mine.values()), default=0)
+        group = capture.grid.groups(region.scope).tolist()
+        looped = self.passes[region.id] > 1 and region.released_by is None
+        source = region.id if region.released_by is None else region.released_by
         for worker in self.account.by_worker:
-            if capture.placed[worker, source]:
-                self._arrivals[region.id, group[worker]].append((int(capture.cells[key][worker, source]), worker))
+            for number, (entry, leave, *_) in enumerate(capture.passes.get((worker, source), [])):
+                key = (region.id, group[worker], number if looped else -1)
+                self._arrivals[key].append((entry if region.released_by is None else leave, worker))
         for arrivals in self._arrivals.values():
             arrivals.sort()
-        for worker in self.account.by_worker:
-            if capture.placed[worker, region.id]:
-                entry, leave = int(cells["entry"][worker]), int(cells["exit"][worker])
-                arrivals, known = self.arrivals(region.id, worker), self.arrived(region.id, worker, leave)
+        for worker, passes in mine.items():
+            for number, (entry, leave, *_) in enumerate(passes):
+                key = (region.id, group[worker], number if looped else -1)
+                arrivals = self._arrivals[key]
+                known = self.arrived(arrivals, leave)
+                if looped and known < len(arrivals):
+                    raise self._unmet(region, worker, number, arrivals[-1])
                 released, cause = arrivals[known - 1] if known else (entry, worker)
-                self.waits[worker].append(Wait(worker, region.id, entry, leave, cause, released))
+                wait = Wait(worker, region.id, entry, leave, cause, released, number, key, known)
+                self.waits[worker].append(wait)
 
-    def arrivals(self, region: int, worker: int) -> list[tuple[int, int]]:
-        """(time, worker) of everything that the worker's wait could have been waiting for, earliest first."""
-        return self._arrivals[region, self._group[region][worker]]
+    def _untold(self, region: Region) -> Unsupported:
+        if self.account.capture.stretches is None:
+            return Unsupported(
+                f"wait {region.name} ran several times per worker, so its arrival times are gone",
+                cure="record it with stretches, as region.hpp and regions.recording() do",
+            )
+        return Unsupported(
+            f"wait {region.name} ran more often than the sheet had room for stretches",
+            cure="give the sheet more room: Sheet(name, workers, regions, Room{100000})",
+        )
 
-    def arrived(self, region: int, worker: int, until: int) -> int:
-        """How many of these there were by then."""
-        return bisect_right(self.arrivals(region, worker), (until, MAX_WORKERS))
+    def _unmet(self, region: Region, worker: int, number: int, last: tuple[int, int]) -> Unsupported:
+        return Unsupported(
+            f"worker {worker} left pass {number + 1} of {region.name} before worker {last[1]} came to its own:"
+            " these passes are no barrier",
+            cure="give waits for something else released_by, groups of workers a scope, different barriers a name each",
+        )
 
-    def group(self, wait: Wait) -> int:
-        return self._group[wait.region][wait.worker]
+    def arrived(self, arrivals: list[tuple[int, int]], until: int) -> int:
+        """How many had come by then."""
+        return bisect_right(arrivals, (until, MAX_WORKERS))
+
+    def arrivals(self, wait: Wait) -> list[tuple[int, int]]:
+        """(time, worker) of everything that the wait waited for, earliest first."""
+        return self._arrivals[wait.meeting][: wait.known]
 
     def before(self, worker: int, time: int) -> Wait | None:
         """The last wait that the worker had left by `time`."""
-        past = [wait for wait in self.waits[worker] if wait.exit <= time and wait.entry < time]
-        return past[-1] if past else None
+        waits = self.waits[worker]
+        at = bisect_right(self._exits.get(worker, []), time)
+        while at and waits[at - 1].entry >= time:
+            at -= 1
+        return waits[at - 1] if at else None
 
     def circle(self, wait: Wait) -> BadInput:
         name = self.account.capture.schema.regions[wait.region].name
@@ -136,16 +170,16 @@ def critical_path(account: Account) -> CriticalPath:
     last = max(account.rows, key=lambda row: row.last)
     worker, time = last.worker, last.last
     legs: list[Leg] = []
-    seen: set[tuple[int, int]] = set()
+    seen: set[tuple[int, int, int]] = set()
     while True:
         wait = barriers.before(worker, time)
         if wait is None:
             start = min(account.by_worker[worker].first, time)
             legs.append(Leg(worker, start, time))
             return _path(account, legs, account.first)
-        if (worker, wait.region) in seen:
+        if (worker, wait.region, wait.number) in seen:
             raise barriers.circle(wait)
-        seen.add((worker, wait.region))
+        seen.add((worker, wait.region, wait.number))
         legs.append(Leg(worker, wait.exit, time))
         # Whoever came last was not held up by the others: the path stays with it.
         held = wait.released > wait.entry
@@ -154,15 +188,20 @@ def critical_path(account: Account) -> CriticalPath:
         worker, time = (wait.cause if held else worker), arrival
 
 
+def ticks_of(account: Account, leg: Leg) -> dict[int, float]:
+    """What a leg of the path was spent on, by region."""
+    if leg.wait is not None:
+        return {leg.wait: leg.end - leg.start}
+    regions = account.capture.schema.regions
+    found = account.self_ticks(leg.worker, leg.start, leg.end)
+    return {region: spent for region, spent in found.items() if regions[region].role != "wait"}
+
+
 def _path(account: Account, legs: list[Leg], start: int) -> CriticalPath:
     ticks: dict[int, float] = defaultdict(float)
     for leg in legs:
-        if leg.wait is not None:
-            ticks[leg.wait] += leg.end - leg.start
-            continue
-        for region, spent in account.self_ticks(leg.worker, leg.start, leg.end).items():
-            if account.capture.schema.regions[region].role != "wait":
-                ticks[region] += spent
+        for region, spent in ticks_of(account, leg).items():
+            ticks[region] += spent
     length = account.span
     late = legs[-1].start - start
     if late > 0:
@@ -223,16 +262,15 @@ class Replay:
         self.account = account
         self.barriers = Barriers(account)
         self.kept = {change.region.id: 1 / change.factor for change in changes}
-        self._left: dict[tuple[int, int], float | None] = {}
-        self._released: dict[tuple[int, int, int], float] = {}
+        self._left: dict[tuple[int, int, int], float | None] = {}
+        self._released: dict[tuple[tuple[int, int, int], int], float] = {}
         # In the order in which they ended, each wait needs only waits that are known already.
         for wait in sorted((w for ws in self.barriers.waits.values() for w in ws), key=lambda w: (w.exit, w.entry)):
             self.left(wait)
 
     def saved(self, worker: int, start: int, end: int) -> float:
-        row = self.account.by_worker[worker]
-        pieces = (*row.roots, *row.nested)
-        return sum(p.within(start, end) * (1 - self.kept[p.region]) for p in pieces if p.region in self.kept)
+        spent = self.account.by_worker[worker].spent
+        return sum(spent[r].between(start, end) * (1 - kept) for r, kept in self.kept.items() if r in spent)
 
     def moved(self, worker: int, time: int) -> float:
         """When the worker now reaches the point that it reached at `time`."""
@@ -244,7 +282,7 @@ class Replay:
 
     def left(self, wait: Wait) -> float:
         """When the worker now leaves the wait."""
-        key = (wait.worker, wait.region)
+        key = (wait.worker, wait.region, wait.number)
         if key in self._left:
             found = self._left[key]
             if found is None:
@@ -252,10 +290,9 @@ class Replay:
             return found
         self._left[key] = None
         came = self.moved(wait.worker, wait.entry)
-        known = self.barriers.arrived(wait.region, wait.worker, wait.exit)
-        together = (wait.region, self.barriers.group(wait), known)
+        together = (wait.meeting, wait.known)
         if together not in self._released:
-            arrivals = self.barriers.arrivals(wait.region, wait.worker)[:known]
+            arrivals = self.barriers.arrivals(wait)
             self._released[together] = max((self.moved(w, time) for time, w in arrivals), default=came)
         released = self._released[together]
         self._left[key] = leave = max(came, released) + (wait.exit - max(wait.entry, wait.released))

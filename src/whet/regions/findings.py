@@ -10,6 +10,7 @@ from whet.regions.checks import describe_hole
 from whet.regions.critical import critical_path
 from whet.regions.prediction import explain_waits
 from whet.regions.ticks import tick_time
+from whet.regions.trips import find_loop, say_loop
 
 WORTH_SAYING = 0.01  # of all worker time
 MOST_HOLES = 3
@@ -26,11 +27,16 @@ def findings(counted: Account) -> list[Finding]:
     about = counted.capture.about
     all_time = sum(row.span for row in counted.rows)
     holes = [hole for hole in counted.widest_holes() if hole.total > WORTH_SAYING * all_time]
-    found = [Finding(f"hole: {describe_hole(counted, hole)}", bad=True) for hole in holes[:MOST_HOLES]]
+    found = []
+    if not about.complete:
+        found.append(
+            Finding("written while the launch went on: regions that were not left yet are not in it", bad=False)
+        )
+    found += [Finding(f"hole: {describe_hole(counted, hole)}", bad=True) for hole in holes[:MOST_HOLES]]
     if not counted.rows or about.rows == "repeats":
         return found
     try:
-        critical_path(counted)
+        path = critical_path(counted)
     except WhetError as problem:
         return [*found, Finding(f"no critical path: {problem.cause}", bad=True)]
     for wait in explain_waits(counted):
@@ -38,5 +44,9 @@ def findings(counted: Account) -> list[Finding]:
         spent = ", ".join(f"{name} {tick_time(ticks, about.tick_source)}" for name, ticks in longest)
         length = tick_time(wait.median_ticks, about.tick_source)
         whom = f"waiting for worker {wait.cause_worker}" + (f" ({spent})" if spent else "")
-        found.append(Finding(f"{wait.wait}: {wait.workers} workers, median {length}, {whom}", bad=False))
+        often = f" × {wait.passes:,} passes" if wait.passes > 1 else ""
+        found.append(Finding(f"{wait.wait}: {wait.workers} workers{often}, median {length}, {whom}", bad=False))
+    loop = find_loop(counted, path)
+    if loop is not None:
+        found.append(Finding(say_loop(loop, about.tick_source), bad=False))
     return found

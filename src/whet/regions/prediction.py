@@ -23,6 +23,7 @@ class ExplainedWait(msgspec.Struct, frozen=True, kw_only=True):
     median_ticks: float
     cause_worker: int
     cause_regions: dict[str, float]
+    passes: int = 1
 
 
 class Prediction(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -81,7 +82,8 @@ def explain_waits(counted: Account) -> tuple[ExplainedWait, ...]:
         found.append(
             ExplainedWait(
                 wait=region.name,
-                workers=len(waits),
+                workers=len({w.worker for w in waits}),
+                passes=max(w.number for w in waits) + 1,
                 median_ticks=(lengths[(len(lengths) - 1) // 2] + lengths[len(lengths) // 2]) / 2,
                 cause_worker=cause,
                 cause_regions={names[r].name: t for r, t in spent.items() if t > 0 and names[r].role != "wait"},

@@ -137,7 +137,7 @@ def _row(
     if ticks.size:
         mean, median, p99 = float(ticks.mean()), float(np.median(ticks)), float(np.percentile(ticks, 99))
         median_us = median * ns_per_tick / 1000 if ns_per_tick else None
-    if total_us and median_us is not None and region.role != "wait" and not region.elected:
+    if total_us and median_us is not None and region.role != "wait":
         fraction = median_us / total_us
     return Row(
         region_id=region.id,

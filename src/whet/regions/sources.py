@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -16,6 +17,7 @@ from whet.errors import BadInput, Unsupported
 from whet.regions.capture import CELL, About, Capture, Cells, LaunchValue, make_capture, replace_about
 from whet.regions.grid import Axis
 from whet.regions.schema import Region, Schema, check
+from whet.regions.stretches import MAX_STRETCHES, STRETCH
 
 if TYPE_CHECKING:
     from whet.graph.observe import Span
@@ -102,7 +104,20 @@ def from_events(
     about = replace_about(
         _about(tick_source, launch, name), tick_step=quantum_ns, grid={rows: count}, rows=rows, total_ns=total_ns
     )
-    return make_capture(cells, schema, about, origin=name)
+    return make_capture(cells, schema, about, origin=name, stretches=_stretches(events, schema, cells))
+
+
+def _stretches(events: Sequence[Event], schema: Schema, cells: Cells) -> Cells | None:
+    """Every event by itself, where a wait came again; None where its events overlap and so cannot be told apart."""
+    waits = [region.id for region in schema.regions if region.role == "wait"]
+    if not (cells["count"][:, waits] > 1).any() or len(events) > MAX_STRETCHES:
+        return None
+    column = {region.name: region.id for region in schema.regions}
+    rows = sorted((e.row, column[e.name], e.begin_ns, e.end_ns) for e in events)
+    if any(a[:2] == b[:2] and b[2] < a[3] for a, b in pairwise(rows)):
+        return None
+    rows.sort(key=lambda row: (row[0], row[2], row[3]))
+    return np.array([(*row, row[3] - row[2], 1) for row in rows], dtype=STRETCH)
 
 
 def from_tasks(spans: Iterable[Span], *, tags: Tags | None = None, name: str = "tasks") -> Capture:

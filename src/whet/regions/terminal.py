@@ -14,6 +14,7 @@ from whet.regions.critical import CriticalPath, critical_path
 from whet.regions.findings import findings
 from whet.regions.reducer import Row, Table
 from whet.regions.ticks import tick_time
+from whet.regions.trips import Loop
 from whet.units import percent
 
 BAR_WIDTH = 24
@@ -66,6 +67,23 @@ def render(table: Table, counted: Account) -> RenderableType:
         grid.add_row(Text("unexplained", STYLE["hole"]), bar(share, "hole"), percent(share), "", "", "", percent(rest))
     tail = [Text(finding.text, STYLE["hole"] if finding.bad else "") for finding in findings(counted)]
     return Group(*_head(table), Text(), grid, Text(), *tail)
+
+
+def render_trips(loop: Loop | None, counted: Account) -> RenderableType:
+    """A row for each trip: its length, how much of it is explained, who came last and what the path did in it."""
+    if loop is None:
+        return Text("no barrier was passed twice: the launch is one trip")
+    source = counted.capture.about.tick_source
+    grid = Grid(box=None, pad_edge=False, header_style="bold")
+    for heading in ("trip", "length", "coverage", "last to come"):
+        grid.add_column(heading, justify="right", no_wrap=True)
+    grid.add_column("on path")
+    for trip in loop.trips:
+        parts = sorted(trip.on_path.items(), key=lambda item: -item[1])[:3]
+        spent = ", ".join(f"{name} {percent(ticks / trip.ticks)}" for name, ticks in parts) if trip.ticks else ""
+        last = "" if trip.last is None else str(trip.last)
+        grid.add_row(str(trip.number), tick_time(trip.ticks, source), f"{trip.coverage:.3f}", last, spent)
+    return grid
 
 
 def _tree(table: Table) -> Iterator[tuple[Row, str]]:

@@ -160,11 +160,12 @@ def _stacked(counted: Account, row: WorkerTime) -> Iterator[tuple[Piece, float, 
     regions = counted.capture.schema.regions
     tops: dict[int | None, list[tuple[Piece, float]]] = {}
     bases: dict[int, float] = {}
-    nested = sorted(row.nested, key=lambda piece: _depth(counted, piece.region))
-    for piece in (*row.roots, *nested):
-        parent = regions[piece.region].parent if piece in row.nested else None
+    nested = sorted(row.nested, key=lambda piece: (_depth(counted, piece.region), piece.start))
+    for at, piece in enumerate((*row.roots, *nested)):
+        parent = regions[piece.region].parent if at >= len(row.roots) else None
         floor = bases.get(parent, 0.0) if parent is not None else 0.0
-        beside = tops.setdefault(parent, [])
+        # Pieces come in the order of their start: one that has ended stands beside nothing that follows.
+        beside = tops[parent] = [(other, top) for other, top in tops.get(parent, []) if other.end > piece.start]
         base = max([floor, *(top for other, top in beside if other.start < piece.end and piece.start < other.end)])
         share = min(piece.ticks / (piece.end - piece.start) if piece.end > piece.start else 0.0, max(0.0, 1 - base))
         beside.append((piece, base + share))

@@ -11,6 +11,7 @@ from whet.regions.accounting import Account, account
 from whet.regions.capture import Capture
 from whet.regions.checks import Check, Limits, preconditions
 from whet.regions.critical import critical_path
+from whet.regions.trips import Trip, find_loop
 
 
 class Bracket(StrEnum):
@@ -64,6 +65,16 @@ class Override(msgspec.Struct, frozen=True, kw_only=True):
     reason: str
 
 
+class TripVerdict(msgspec.Struct, frozen=True, kw_only=True):
+    """The same question for one trip of the loop, as a launch of its own. `share` is None where coverage is too low."""
+
+    number: int
+    ticks: int
+    coverage: float
+    share: float | None
+    bracket: Bracket
+
+
 class RegionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     """The tool's verdict, with the shares it rests on; `override` is a person's, if there is one.
 
@@ -78,6 +89,7 @@ class RegionVerdict(msgspec.Struct, frozen=True, kw_only=True):
     thresholds: Thresholds
     checks: tuple[Check, ...]
     override: Override | None = None
+    trips: tuple[TripVerdict, ...] = ()
 
     @property
     def reasons(self) -> list[str]:
@@ -101,6 +113,12 @@ def judge(
     counted = counted or account(capture)
     checks = preconditions(counted, tagged, limits=limits, total_us=total_us, launch=launch)
     bracket, share, shares, dominant = Bracket.UNSUPPORTED, None, {}, None
+    trips: tuple[TripVerdict, ...] = ()
+    # How much is explained is a question to each trip; everything else holds for all of them or for none.
+    if all(check.held for check in checks if check.name != "coverage"):
+        loop = find_loop(counted)
+        names = {region.name for region in tagged}
+        trips = tuple(_judge_trip(trip, names, thresholds, limits or Limits()) for trip in loop.trips) if loop else ()
     if all(check.held for check in checks):
         path = critical_path(counted)
         shares = {r.name: path.ticks.get(r.id, 0.0) / counted.span for r in tagged}
@@ -116,4 +134,17 @@ def judge(
         thresholds=thresholds,
         checks=checks,
         override=override,
+        trips=trips,
+    )
+
+
+def _judge_trip(trip: Trip, tagged: set[str], thresholds: Thresholds, limits: Limits) -> TripVerdict:
+    share = sum(ticks for name, ticks in trip.on_path.items() if name in tagged) / trip.ticks if trip.ticks else 0.0
+    known = trip.coverage >= limits.coverage
+    return TripVerdict(
+        number=trip.number,
+        ticks=trip.ticks,
+        coverage=trip.coverage,
+        share=share if known else None,
+        bracket=thresholds.bracket(share) if known else Bracket.UNSUPPORTED,
     )
