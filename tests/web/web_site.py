@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import mimetypes
-import os
 import shutil
 import subprocess
 from contextlib import contextmanager
@@ -48,12 +47,20 @@ def command(*arguments: str | Path, cwd: Path, limit_s: int = LIMIT_S) -> str:
 
 
 def modules() -> Path:
-    """web/node_modules as the lock file has them; installed once."""
-    lock, made = WEB / "package-lock.json", MODULES / ".package-lock.json"
-    if not made.exists() or made.stat().st_mtime < lock.stat().st_mtime:
-        npm("ci", cwd=WEB)
-        os.utime(made)
+    """web/node_modules: the exact versions that package.json names, installed once.
+
+    There is no lock file: npm refuses one without the optional packages of other systems, which some registries lack.
+    """
+    made = MODULES / ".package-lock.json"
+    wanted = json.loads((WEB / "package.json").read_text())["devDependencies"]
+    if not made.exists() or any(_version(name) != version for name, version in wanted.items()):
+        npm("install", "--no-package-lock", "--ignore-scripts", cwd=WEB)
     return MODULES
+
+
+def _version(name: str) -> str | None:
+    file = MODULES / name / "package.json"
+    return json.loads(file.read_text())["version"] if file.exists() else None
 
 
 def pack(folder: Path) -> Path:
@@ -96,8 +103,8 @@ class Site:
         if path in self.pages:
             route.fulfill(body=self.pages[path], content_type="text/html")
             return
-        first, _, rest = path.partition("/")
-        file = self.folders.get(first, WEB / "nowhere") / rest
+        at = max((name for name in self.folders if path.startswith(f"{name}/")), key=len, default="nowhere")
+        file = self.folders.get(at, WEB / "nowhere") / path.removeprefix(f"{at}/")
         if not file.is_file():
             route.fulfill(status=404, body="")
             return
