@@ -12,6 +12,7 @@
 #include "curve/glv.hpp"
 #include "curve/normalise.hpp"
 #include "graph/pool/pool.hpp"
+#include "msm/affine/points_in.hpp"
 #include "msm/affine/roots.hpp"
 
 namespace nb = nanobind;
@@ -32,7 +33,8 @@ FirstDefect read_in_pieces(std::span<const Limbs<8>> in, bool montgomery, bool c
     std::vector<FirstDefect> found(pieces);
     const auto read = [&](std::size_t piece) {
         const std::size_t first = in.size() * piece / pieces, size = in.size() * (piece + 1) / pieces - first;
-        found[piece] = read_points(in.subspan(first, size), montgomery, check_curve, out.subspan(first, size));
+        found[piece] =
+            msm::read_points_fast(in.subspan(first, size), montgomery, check_curve, out.subspan(first, size));
         found[piece].index += first;
     };
     std::vector<std::thread> threads;
