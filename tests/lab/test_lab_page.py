@@ -51,7 +51,7 @@ def chromium():
             raise Unsupported("no Chromium", cure="apt install chromium")
         driver = sync_playwright().start()
         flags = ["--no-sandbox", "--enable-unsafe-webgpu", "--host-resolver-rules=MAP lab.example 127.0.0.1"]
-        return driver, driver.chromium.launch(executable_path=executable, args=flags)
+        return driver, driver.chromium.launch(executable_path=executable, args=flags, timeout=1000 * LIMIT_S)
 
     driver, browser = needed(start)
     yield browser
@@ -81,6 +81,7 @@ def doubled(place, arm="double"):
 @contextmanager
 def opened(browser, url, **context):
     made = browser.new_context(**context)
+    made.set_default_timeout(1000 * LIMIT_S)
     page = made.new_page()
     page.goto(url)
     try:
@@ -160,6 +161,7 @@ def test_an_adapter_without_timestamps_still_has_times(chromium):
     script = "const has = GPUSupportedFeatures.prototype.has; GPUSupportedFeatures.prototype.has = function (name)"
     script += " { return name !== 'timestamp-query' && has.call(this, name) };"
     made = chromium.new_context()
+    made.set_default_timeout(1000 * LIMIT_S)
     made.add_init_script(script)
     with lab() as server:
         page = made.new_page()
@@ -206,6 +208,7 @@ def test_settings_travel_in_one_parameter(chromium):
 def test_nothing_is_asked_of_anybody_else_and_it_is_there_at_once(chromium):
     with lab() as server:
         made = chromium.new_context()
+        made.set_default_timeout(1000 * LIMIT_S)
         page = made.new_page()
         asked = []
         page.on("request", lambda request: asked.append(request.url))
