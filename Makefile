@@ -90,11 +90,11 @@ lint: setup ## ruff, mypy, clang-format, kernels by two WGSL compilers
 	$(BIN)/python tools/field_wgsl --check
 	$(BIN)/python tools/write_web_golden.py --check
 	$(BIN)/python tools/check_wgsl
-	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format --dry-run -Werror
+	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' 'examples/*.cpp' | xargs -r $(BIN)/clang-format --dry-run -Werror
 
 format: setup ## rewrite sources in the house format
 	$(BIN)/ruff check --fix . ; $(BIN)/ruff format .
-	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' | xargs -r $(BIN)/clang-format -i
+	git ls-files 'native/*.cpp' 'native/*.hpp' 'native/*.h' 'examples/*.c' 'examples/*.cpp' | xargs -r $(BIN)/clang-format -i
 
 clean: ## remove what the targets above made
 	rm -rf $(VENV) build dist .cache report.html web/node_modules web/src/generated web/types
