@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from whet.evidence.record import Decision, Export, Run
 
 SUFFIXES = {".html": "html", ".htm": "html", ".json": "json", ".csv": "csv", ".md": "md"}
-FORMATS = ("html", "json", "csv", "md")
+FORMATS = ("html", "json", "csv", "md", "pyperf", "hyperfine")
 
 
 @click.command("report")
@@ -53,7 +53,7 @@ def command(
     traces: tuple[Path, ...],
     store_path: Path | None,
 ) -> None:
-    """Write RUNS as one HTML page that opens offline, or as JSON, CSV or Markdown.
+    """Write RUNS as one HTML page that opens offline, as JSON, CSV or Markdown, or as pyperf or hyperfine would.
 
     A run is an id, a unique beginning of one, `last`, `last-1`, or a .json file that this command wrote.
     """
@@ -95,7 +95,10 @@ def _render(export: Export, kind: str, timelines: dict[str, str] | None = None) 
         for decision in export.decisions:
             decided.setdefault(decision.run_id, []).append(decision)
         return render_report(export.runs, decided, timelines=timelines)
-    return {"json": data.as_json, "csv": data.as_csv, "md": data.as_markdown}[kind](export)
+    from whet.evidence.foreign import as_hyperfine, as_pyperf
+
+    writers = {"json": data.as_json, "csv": data.as_csv, "md": data.as_markdown}
+    return (writers | {"pyperf": as_pyperf, "hyperfine": as_hyperfine})[kind](export)
 
 
 def _timelines(captures: Sequence[Path], traces: Sequence[Path]) -> dict[str, str]:

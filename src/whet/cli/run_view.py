@@ -54,8 +54,9 @@ def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> 
 def beside(run: Run) -> list[tuple[str, str]]:
     """(label, line): what the oracle saw, noise, a weaker isolation, floors, a task never examined."""
     from whet.evidence import remarks
+    from whet.evidence.record import IMPORTED
 
-    lines = [("checked", checked_in_words(run.gates))]
+    lines = [] if run.budget == IMPORTED else [("checked", checked_in_words(run.gates))]
     if control := remarks.control_in_words(run):
         lines.append(("control", control))
     if missing := remarks.weaker_isolation(run):
@@ -143,9 +144,10 @@ def _table(headings: Sequence[str]) -> Table:
 
 def _cells(run: Run, gate: Gate, verdict: Verdict | None) -> dict[str, str]:
     from whet import units
+    from whet.evidence.record import IMPORTED
     from whet.evidence.remarks import error_share, tails_of
 
-    colour = "green" if gate.green else "RED"
+    colour = "none" if run.budget == IMPORTED else "green" if gate.green else "RED"
     cells = dict.fromkeys(("spread", "error", "ratio", "interval", "verdict"), "")
     cells |= {"variant": gate.variant, "gate": colour, "time per call": units.NOTHING}
     if verdict is not None:

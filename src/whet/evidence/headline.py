@@ -6,7 +6,7 @@ import msgspec
 
 from whet import units
 from whet.evidence import statistics
-from whet.evidence.record import Outcome, Run, Verdict
+from whet.evidence.record import IMPORTED, Outcome, Run, Verdict
 from whet.evidence.remarks import clock_of, opposite, tails_of
 
 
@@ -34,6 +34,10 @@ def headline(run: Run) -> Headline:
     red = {gate.variant for gate in run.gates if not gate.green}
     aside = f"Refused by the gate, so never timed: {', '.join(sorted(red))}." if red else ""
     outcomes = {verdict.outcome for verdict in run.verdicts}
+    if run.budget == IMPORTED:
+        text = f"{units.count(len(run.variants), 'benchmark')} of {run.engine}: no verdict"
+        detail = "These times were taken over from a file; nothing was gated and nothing took turns."
+        return Headline(outcome=Outcome.UNDECIDED, label="IMPORTED", ship=None, text=text, detail=detail)
     if run.baseline in red:
         text = f"Nothing can be compared: {run.baseline} was refused"
         return Headline(outcome=Outcome.REFUSED, ship=None, text=text, detail="The baseline did not pass the gate.")

@@ -17,6 +17,8 @@ SCHEMA_VERSION = 2
 # The arms of a trial that are no variants: the baseline once more, and a call that does nothing.
 CONTROL = "(control)"
 EMPTY = "(empty)"
+# The budget of a run that another tool measured: nothing in it was gated or interleaved.
+IMPORTED = "imported"
 # How `Run.stopped` begins after Ctrl-C.
 INTERRUPTED = "interrupted"
 

@@ -31,7 +31,8 @@ def _of(run: Run, name: str) -> dict[str, str]:
             found["work"] = units.rate(run.work.operations / seconds, unit)
     if used := run.resources.get(name):
         found |= {"user": units.duration(used.user_ns), "system": units.duration(used.system_ns)}
-        found["peak memory"] = units.size(used.peak_bytes)
+        if used.peak_bytes:
+            found["peak memory"] = units.size(used.peak_bytes)
     return found
 
 

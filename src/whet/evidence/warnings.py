@@ -41,6 +41,11 @@ class Kind(Enum):
         "the processor slowed down while the trial ran: heat or a power limit",
         "let it cool down; the order is random, so the ratio suffers less than the times",
     )
+    NOT_GATED = (
+        "never gated",
+        "another tool measured these times, one benchmark after the other, and compared no outputs",
+        "let the same programs take turns: whet ab --command",
+    )
     POWER_SOURCE = ("power source", "on battery many machines clock down", "plug it in and run again")
     DIFFERENT_ENVIRONMENT = (
         "different environment from the baseline",
@@ -174,6 +179,10 @@ def power_source(environment: Mapping[str, Any]) -> list[Warning]:
     if power.get("source") != "battery":
         return []
     return [Kind.POWER_SOURCE(f"on battery ({power.get('battery_percent', '?')} %)")]
+
+
+def not_gated(tool: str, benchmarks: int) -> list[Warning]:
+    return [Kind.NOT_GATED(f"{benchmarks} of {tool}")]
 
 
 def different_environment(fields: Sequence[str]) -> list[Warning]:

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from whet import units
 from whet.evidence import remarks
 from whet.evidence.headline import Headline, headline
-from whet.evidence.record import CONTROL, Control, Decision, Gate, Outcome, Run, Verdict, Warning
+from whet.evidence.record import CONTROL, IMPORTED, Control, Decision, Gate, Outcome, Run, Verdict, Warning
 from whet.evidence.report import draw, scale
 from whet.evidence.report.blocks import block_ratios, core_sets
 from whet.evidence.report.method import method
@@ -102,7 +102,7 @@ def figures(run: Run, decisions: list[Decision]) -> Figures:
         strips=strips(run),
         regions=_bars(run.regions, units.duration),
         memory=_bars(run.memory, units.size),
-        gates=[GateRow(gate, remarks.checked(gate)) for gate in run.gates],
+        gates=[] if run.budget == IMPORTED else [GateRow(gate, remarks.checked(gate)) for gate in run.gates],
         tolerance=remarks.tolerance_in_words(run),
         reds=[gate for gate in run.gates if not gate.green],
         warnings=remarks.warnings_by_kind(run),

@@ -37,7 +37,7 @@ def render_report(
     if not runs:
         raise BadInput("a report needs at least one run", cure="whet runs lists what is stored")
     decided = decisions or {}
-    return _template().render(
+    return template("page.html").render(
         across=across(runs),
         growth=growths(runs),
         pages=[figures(run, list(decided.get(run.id, ()))) for run in runs],
@@ -49,8 +49,9 @@ def render_report(
     )
 
 
-@lru_cache(maxsize=1)
-def _template() -> Template:
+@lru_cache(maxsize=4)
+def template(name: str) -> Template:
+    """One of the pages in this folder."""
     environment = Environment(
         loader=FileSystemLoader(FOLDER),
         autoescape=True,
@@ -63,7 +64,7 @@ def _template() -> Template:
     environment.filters["growth_picture"] = lambda lines, axis: growth_picture(axis, lines)
     environment.filters["breakable"] = _breakable
     environment.filters["moment"] = _moment
-    return environment.get_template("page.html")
+    return environment.get_template(name)
 
 
 def _brief(value: object, most: int = 600) -> str:
