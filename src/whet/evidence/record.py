@@ -157,6 +157,8 @@ class Resources(msgspec.Struct, frozen=True, kw_only=True):
     user_ns: float
     system_ns: float
     peak_bytes: int
+    # A program begins as a copy of what starts it: a peak below this cannot be seen.
+    least_bytes: int = 0
 
 
 class Isolation(msgspec.Struct, frozen=True, kw_only=True):

@@ -32,7 +32,8 @@ def _of(run: Run, name: str) -> dict[str, str]:
     if used := run.resources.get(name):
         found |= {"user": units.duration(used.user_ns), "system": units.duration(used.system_ns)}
         if used.peak_bytes:
-            found["peak memory"] = units.size(used.peak_bytes)
+            seen = used.peak_bytes > 1.02 * used.least_bytes
+            found["peak memory"] = f"{'' if seen else 'below '}{units.size(used.peak_bytes)}"
     return found
 
 

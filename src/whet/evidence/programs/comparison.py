@@ -179,6 +179,7 @@ def _resources(turns: ProgramTurns, names: Sequence[str]) -> dict[str, Resources
             user_ns=statistics.median([one.user_ns for one in turns.ended[name]]),
             system_ns=statistics.median([one.system_ns for one in turns.ended[name]]),
             peak_bytes=max(one.peak_bytes for one in turns.ended[name]),
+            least_bytes=turns.least_bytes,
         )
         for name in names
     }

@@ -37,6 +37,7 @@ class ProgramTurns:
         self.parallel = False
         self.ended: dict[str, list[Ended]] = {}
         self.turns: dict[str, int] = {}
+        self.least_bytes = 0
 
     @property
     def oracle_ns(self) -> int:
@@ -60,7 +61,10 @@ class ProgramTurns:
         if arm == EMPTY:
             shell = self._setting.shell
             found = self._start(shell_words(shell, ":") if shell else ["true"])
-            return found if isinstance(found, Red) else _reading(found, b"")
+            if isinstance(found, Red):
+                return found
+            self.least_bytes = max(self.least_bytes, found.peak_bytes)
+            return _reading(found, b"")
         program = self.programs[self._baseline if arm == CONTROL else arm]
         self.step("--prepare", program.prepare)
         found = self._start(program.words(self._setting.shell))
