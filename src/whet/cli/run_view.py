@@ -56,7 +56,7 @@ def beside(run: Run) -> list[tuple[str, str]]:
     from whet.evidence import remarks
     from whet.evidence.record import IMPORTED
 
-    lines = [] if run.budget == IMPORTED else [("checked", checked_in_words(run.gates))]
+    lines = [] if run.budget == IMPORTED else [("checked", checked_in_words(run.gates, by=_judge(run)))]
     if control := remarks.control_in_words(run):
         lines.append(("control", control))
     if missing := remarks.weaker_isolation(run):
@@ -67,7 +67,12 @@ def beside(run: Run) -> list[tuple[str, str]]:
     return [(label, line) for label, line in lines if line]
 
 
-def checked_in_words(gates: Sequence[Gate]) -> str:
+def _judge(run: Run) -> str:
+    """Programs have no oracle but the first of them, or a file."""
+    return "against the reference" if run.design is not None and run.design.regime == "process" else "by the oracle"
+
+
+def checked_in_words(gates: Sequence[Gate], *, by: str = "by the oracle") -> str:
     """One line for all variants where they were checked equally often."""
     from whet.evidence.remarks import checked
 
@@ -79,7 +84,7 @@ def checked_in_words(gates: Sequence[Gate]) -> str:
     else:
         said = ", ".join(f"{count} of {name}" for name, count in counts.items())
     whole = all(gate.full_checks >= gate.digest_checks for gate in gates)
-    return f"by the oracle: {said}" + ("" if whole else "; in the other rounds the variants had to agree")
+    return f"{by}: {said}" + ("" if whole else "; in the other rounds the variants had to agree")
 
 
 def show_failures(gates: Sequence[Gate], stream: TextIO | None = None) -> None:
