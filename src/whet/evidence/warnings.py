@@ -182,7 +182,7 @@ def power_source(environment: Mapping[str, Any]) -> list[Warning]:
 
 
 def not_gated(tool: str, benchmarks: int) -> list[Warning]:
-    return [Kind.NOT_GATED(f"{benchmarks} of {tool}")]
+    return [Kind.NOT_GATED(f"{benchmarks} of {tool}")] if benchmarks else []
 
 
 def different_environment(fields: Sequence[str]) -> list[Warning]:
