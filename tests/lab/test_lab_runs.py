@@ -47,7 +47,21 @@ def compared(place, ref, variants, case, **changed):
 def test_sums_in_a_browser_started_by_the_command(tmp_path, capsys):
     """The command of the manual, end to end: it starts Chromium by itself and stores what it found."""
     store = tmp_path / "runs.sqlite"
-    words = ["msm", "walker", "coop", "gpu_plain", "--device", "browser", "--n", "2^8", "--quick", "--rounds", "1"]
+    words = [
+        "msm",
+        "walker",
+        "coop",
+        "gpu_plain",
+        "--device",
+        "browser",
+        "--n",
+        "2^8",
+        "--quick",
+        "--rounds",
+        "1",
+        "--seconds",
+        "2",
+    ]
     assert app.invoke(["ab", *words, "--json", "--store", str(store)]) in (0, 2)
     run = json.loads(capsys.readouterr().out)
     assert [gate["green"] for gate in run["gates"]] == [True] * 3
