@@ -35,7 +35,7 @@ Status Runtime::Impl::submit_inside(TaskSpec& task, TaskId& id, Watch watch) {
     constexpr std::uint64_t kAskEveryNs = 20'000'000;
     const auto worker = static_cast<std::size_t>(worker_here());
     const Hold hold(*this);
-    const TaskId own = task_in(workers_[worker]->running.load(std::memory_order_relaxed) - 1, published_);
+    const TaskId own = tasks_.task_in(workers_[worker]->running.load(std::memory_order_relaxed) - 1);
     std::uint64_t asked_ns = now_ns();
     std::uint64_t moved_ns = asked_ns;
     std::uint64_t moved = completions();
@@ -50,8 +50,9 @@ Status Runtime::Impl::submit_inside(TaskSpec& task, TaskId& id, Watch watch) {
             moved_ns = now;
         }
         stuck_inside_.push_back(own);
-        const bool stuck = stuck_inside_.size() >= hands || now - moved_ns > config_.stall_ns ||
-                           std::find(stuck_inside_.begin(), stuck_inside_.end(), watermark_) != stuck_inside_.end();
+        const bool stuck =
+            stuck_inside_.size() >= hands || now - moved_ns > config_.stall_ns ||
+            std::find(stuck_inside_.begin(), stuck_inside_.end(), tasks_.watermark()) != stuck_inside_.end();
         if (!stuck) {
             lock_.unlock();
             std::atomic<std::uint32_t> nothing{0};
@@ -67,7 +68,7 @@ Status Runtime::Impl::submit_inside(TaskSpec& task, TaskId& id, Watch watch) {
         stuck_inside_.erase(std::find(stuck_inside_.begin(), stuck_inside_.end(), own));
         if (code == Code::interrupted) return {Code::interrupted, own, 0, {}};
         if (!stuck) continue;
-        const bool is_window = head_ - tail_ >= config_.window;
+        const bool is_window = !tasks_.has_room();
         const Code ring = is_window ? Code::window_deadlock : Code::tensormap_deadlock;
         return {ring, own, 0,
                 "task " + std::to_string(own) + " submits, and room comes only when it ends; " +
@@ -79,34 +80,24 @@ Status Runtime::Impl::submit_inside(TaskSpec& task, TaskId& id, Watch watch) {
 // for then, with a barrier for both in between. So a worker that did not hear of it is seen, unless it is done with it.
 bool Runtime::Impl::cancel_one(TaskId task) {
     const Hold hold(*this);
-    if (task >= head_) return false;
+    if (task >= tasks_.head()) return false;
     const auto was_cancelled = [this, task] {
         Failure failure;
-        return failures_.find(task, failure) && failure.cancelled;
+        return outcomes_.find(task, failure) && failure.cancelled;
     };
-    const auto withdraw = [this, task] {
-        const std::lock_guard<std::mutex> guard(cancelled_lock_);
-        const bool was_there = cancelled_ones_.erase(task) != 0;
-        some_cancelled_.store(!cancelled_ones_.empty(), std::memory_order_relaxed);
-        return was_there;
-    };
-    if (done(task)) return was_cancelled();
-    {
-        const std::lock_guard<std::mutex> guard(cancelled_lock_);
-        cancelled_ones_.insert(task);
-        some_cancelled_.store(true, std::memory_order_relaxed);
-    }
-    if (!barrier_everywhere()) return !withdraw();
+    if (tasks_.done(task)) return was_cancelled();
+    outcomes_.cancel_this(task);
+    if (!barrier_everywhere()) return !outcomes_.withdraw(task);
     const std::uint32_t mark = core_.table().slot_of(task) + 1;
     for (const auto& worker : workers_) {
         // It is about to decide, or has just ended: both pass.
-        while (worker->begun.load(std::memory_order_acquire) == mark && !done(task)) {
-            if (worker->running.load(std::memory_order_relaxed) == mark) return !withdraw();
+        while (worker->begun.load(std::memory_order_acquire) == mark && !tasks_.done(task)) {
+            if (worker->running.load(std::memory_order_relaxed) == mark) return !outcomes_.withdraw(task);
             thread_yield();
         }
     }
-    if (!done(task)) return true;
-    withdraw();
+    if (!tasks_.done(task)) return true;
+    (void)outcomes_.withdraw(task);
     return was_cancelled();
 }
 

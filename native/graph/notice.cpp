@@ -7,28 +7,28 @@ namespace whet::graph {
 
 // `from` moves on over what is done, so that a long list is walked once.
 bool Runtime::Impl::all_done(std::span<const TaskId> tasks, std::size_t& from) const {
-    while (from < tasks.size() && done(tasks[from])) ++from;
+    while (from < tasks.size() && tasks_.done(tasks[from])) ++from;
     return from == tasks.size();
 }
 
 bool Runtime::Impl::any_done(std::span<const TaskId> tasks) const {
     for (const TaskId task : tasks) {
-        if (done(task)) return true;
+        if (tasks_.done(task)) return true;
     }
     return tasks.empty();
 }
 
 TaskState Runtime::Impl::state(TaskId task) const {
-    if (!done(task)) {
+    if (!tasks_.done(task)) {
         for (const auto& worker : workers_) {
             const std::uint32_t running = worker->running.load(std::memory_order_relaxed);
-            if (running != 0 && task_in(running - 1, published_) == task) return TaskState::running;
+            if (running != 0 && tasks_.task_in(running - 1) == task) return TaskState::running;
         }
         return TaskState::waiting;
     }
-    if (failures_.forgot(task)) return TaskState::forgotten;
+    if (outcomes_.forgot(task)) return TaskState::forgotten;
     Failure failure;
-    if (!failures_.find(task, failure)) return TaskState::done;
+    if (!outcomes_.find(task, failure)) return TaskState::done;
     return failure.cancelled ? TaskState::cancelled : TaskState::failed;
 }
 
@@ -65,8 +65,7 @@ void Runtime::Impl::help(std::uint64_t timeout_ns) {
     const Hold hold(*this);
     Vigil vigil(*this, {}, timeout_ns, true, false);
     for (;;) {
-        watermark_ = core_.watermark(watermark_, published_);
-        if (watermark_ == head_ || shut_down_ || !vigil.pass().ok()) return;
+        if (tasks_.all_done() || shut_down_ || !vigil.pass().ok()) return;
     }
 }
 

@@ -47,11 +47,11 @@ Runtime::Impl::Impl(const Config& config)
     : config_(config),
       heap_(config.heap_bytes, config.output_align),
       map_(config.tensormap_capacity),
-      ledger_(config.window),
       tracks_(new Track[static_cast<std::size_t>(config.window) * kInlineTracks]),
       arguments_(new void*[static_cast<std::size_t>(config.window) * kInlineArguments]),
       submit_trace_(config.trace, 0),
       core_(shape_of(config)),
+      tasks_(core_, outcomes_, config_),
       born_(fork_generation()),
       may_spin_(config.workers <= Pool::hardware_workers()),
       steps_at_once_(config.trace == TraceLevel::off ? kStepsAtOnce : 1) {
@@ -154,7 +154,7 @@ Status Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std:
     Impl& impl = *runtime_.impl_;
     Status status;
     impl.submit_trace_.begin();
-    first = impl.head_;
+    first = impl.tasks_.head();
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
         const Code code = impl.submit(task, id, watch_, first + submitted);
@@ -176,17 +176,19 @@ void Runtime::Turn::flush() {
 
 Status Runtime::Turn::scope_begin(ScopeMode mode) {
     if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    return runtime_.impl_->scope_begin(mode, nullptr);
+    return runtime_.impl_->tasks_.scope_begin(mode, nullptr);
 }
 
 Status Runtime::Turn::scope_end() {
     if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    return runtime_.impl_->scope_end(0);
+    return runtime_.impl_->tasks_.scope_end(0);
 }
 
-std::size_t Runtime::Turn::scope_depth() const { return refused_ == Code::ok ? runtime_.impl_->scope_depth() : 0; }
+std::size_t Runtime::Turn::scope_depth() const {
+    return refused_ == Code::ok ? runtime_.impl_->tasks_.scope_depth() : 0;
+}
 
-TaskId Runtime::Turn::next_id() const { return runtime_.impl_->head_; }
+TaskId Runtime::Turn::next_id() const { return runtime_.impl_->tasks_.head(); }
 
 bool Runtime::Turn::let_others_or_interrupted() {
     constexpr std::uint64_t kAskEveryNs = 20'000'000;
@@ -236,7 +238,7 @@ Status Runtime::flush() {
 
 TaskId Runtime::next_id() const {
     const Impl::Hold hold(*impl_);
-    return impl_->head_;
+    return impl_->tasks_.head();
 }
 
 Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
@@ -251,7 +253,7 @@ Status Runtime::scope_begin(ScopeMode mode, std::uint32_t* number) {
     if (!status.ok()) return status;
     const Impl::Hold hold(*impl_);
     status.code = impl_->check_open();
-    return status.ok() ? impl_->scope_begin(mode, number) : status;
+    return status.ok() ? impl_->tasks_.scope_begin(mode, number) : status;
 }
 
 Status Runtime::scope_end(std::uint32_t number) {
@@ -259,12 +261,12 @@ Status Runtime::scope_end(std::uint32_t number) {
     if (!status.ok()) return status;
     const Impl::Hold hold(*impl_);
     status.code = impl_->check_open();
-    return status.ok() ? impl_->scope_end(number) : status;
+    return status.ok() ? impl_->tasks_.scope_end(number) : status;
 }
 
 std::size_t Runtime::scope_depth() const {
     const Impl::Hold hold(*impl_);
-    return impl_->scope_depth();
+    return impl_->tasks_.scope_depth();
 }
 
 Status Runtime::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected) {
@@ -280,8 +282,8 @@ Status Runtime::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
     if (!status.ok()) return status;
     const Impl::Hold hold(*impl_);
     // What became of a task can be asked after the end as well.
-    return impl_->shut_down_ && !impl_->done(task) ? Status{Code::shut_down, 0, 0, {}}
-                                                   : impl_->wait(task, timeout_ns, watch);
+    return impl_->shut_down_ && !impl_->tasks_.done(task) ? Status{Code::shut_down, 0, 0, {}}
+                                                          : impl_->wait(task, timeout_ns, watch);
 }
 
 Status Runtime::wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
@@ -320,20 +322,14 @@ Status Runtime::settle(std::uint64_t timeout_ns, Watch watch) {
 
 bool Runtime::done(TaskId task) const {
     const Impl::Hold hold(*impl_);
-    return impl_->done(task);
+    return impl_->tasks_.done(task);
 }
 
 void Runtime::cancel() { impl_->cancel(); }
 
 void Runtime::cancel_these(std::span<const TaskId> tasks) {
     const Impl::Hold hold(*impl_);
-    const std::lock_guard<std::mutex> guard(impl_->cancelled_lock_);
-    // Those of earlier calls that had begun all the same.
-    std::erase_if(impl_->cancelled_ones_, [this](TaskId task) { return impl_->done(task); });
-    for (const TaskId task : tasks) {
-        if (!impl_->done(task)) impl_->cancelled_ones_.insert(task);
-    }
-    impl_->some_cancelled_.store(!impl_->cancelled_ones_.empty(), std::memory_order_relaxed);
+    impl_->outcomes_.cancel_these(tasks, [this](TaskId task) { return impl_->tasks_.done(task); });
 }
 
 bool Runtime::cancel_one(TaskId task) { return !impl_->is_forked() && impl_->cancel_one(task); }
@@ -381,7 +377,7 @@ std::vector<TraceRecord> Runtime::trace(unsigned worker) const {
 
 std::vector<Edge> Runtime::edges() const {
     const Impl::Hold hold(*impl_);
-    return impl_->edge_log_;
+    return impl_->tasks_.edge_log();
 }
 
 }  // namespace whet::graph

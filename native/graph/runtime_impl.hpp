@@ -7,16 +7,16 @@
 #include <mutex>
 #include <thread>
 #include <unordered_map>
-#include <unordered_set>
 #include <utility>
 #include <vector>
 
 #include "graph/protocol/core.hpp"
+#include "graph/protocol/outcomes.hpp"
 #include "graph/runtime.hpp"
 #include "graph/submitter/buffers.hpp"
-#include "graph/submitter/failures.hpp"
 #include "graph/submitter/fair_lock.hpp"
 #include "graph/submitter/heap_ring.hpp"
+#include "graph/submitter/reclaimer.hpp"
 #include "graph/submitter/tensor_map.hpp"
 
 namespace whet::graph {
@@ -51,25 +51,17 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     };
     void enter() {
         lock_.lock();
-        if (!scopes_.empty()) find_scope();
+        tasks_.find_scope();
     }
 
     // submit.cpp. A code other than ok leaves its details in refusal_. All of them are called with the lock held, and
     // give it up while they wait.
     // Code::timed_out if it would have to wait and may not.
     Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask, bool may_wait = true);
-    // With more tasks to follow at once: publishes now and then.
-    void flush_some() {
-        if (head_ - published_ >= kPublishEvery) flush();
-    }
+    void flush_some() { tasks_.flush_some(kPublishEvery); }
+    void flush() { tasks_.flush(); }
     Status refusal() { return std::exchange(refusal_, Status{}); }
-    void flush();
-    Status scope_begin(ScopeMode mode, std::uint32_t* number);
-    Status scope_end(std::uint32_t number);
-    std::size_t scope_depth() const;
     void reclaim();
-    bool done(TaskId task) const;
-    bool failed(TaskId task) const { return failures_.has(task); }
 
     // inside.cpp, edge of what the submitter and the workers do; without the lock
     Status submit_inside(TaskSpec& task, TaskId& id, Watch watch);
@@ -82,7 +74,6 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Status wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
     Status wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch);
     void cancel();                                           // without the lock
-    bool is_cancelled(TaskId task);                          // without the lock
     Status shutdown(std::uint64_t timeout_ns, Watch watch);  // without the lock
     std::vector<Waiting> watchdog(std::size_t most);
 
@@ -97,27 +88,8 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Totals totals() const;
     Peaks peaks() const;
 
-    struct Ledger {
-        // The newest task that uses this one's outputs, at first the task itself. Under `wired` references count the
-        // consumers and this one only those that have no edge.
-        std::uint64_t last_consumer = 0;
-        std::uint64_t heap_top = 0;  // where the heap ring stood after this task's outputs
-        TaskId stamp = kNoTask;      // the newest task that has this one in its producer list
-        std::uint32_t name = 0;
-        std::uint32_t scope = 0;   // number of the scope it was submitted in, 0: none
-        std::uint32_t tracks = 0;  // outputs whose accesses are tracked beside the slot
-        std::uint32_t* fanin_spill = nullptr;
-        std::uint64_t* link_spill = nullptr;
-        void** argument_spill = nullptr;
-    };
-    struct Scope {
-        std::uint64_t begin;
-        std::uint32_t number;
-        ScopeMode mode;
-        std::thread::id thread;            // whose it is
-        std::vector<std::uint64_t> tasks;  // wired: the tasks to release at its end
-    };
-    struct LostRegion {
+    // Memory of the caller that a failed task was to touch.
+    struct FailedRegion {
         std::uint64_t base;
         Region region;
         bool writes;
@@ -137,34 +109,18 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     HeapRing heap_;
     TensorMap map_;
     BufferDirectory buffers_;
-    std::vector<Ledger> ledger_;
-    std::unique_ptr<Track[]> tracks_;                                        // kInlineTracks per slot
-    std::unique_ptr<void*[]> arguments_;                                     // kInlineArguments per slot
-    std::vector<std::uint32_t> producers_ = std::vector<std::uint32_t>(64);  // of the task being submitted
-    std::vector<Scope> scopes_;
-    Scope* scope_ = nullptr;  // the innermost of the thread that has the lock
-    std::uint32_t scope_numbers_ = 0;
-    std::uint64_t head_ = 0;        // next task
-    std::uint64_t published_ = 0;   // tasks the workers know of
-    std::uint64_t tail_ = 0;        // oldest task not retired
-    std::uint64_t watermark_ = 0;   // tasks below are done
-    std::uint64_t reclaim_at_ = 0;  // when to look for done tasks unasked, for the tensor map's sake
-    std::uint64_t quiet_done_ = 0;  // since quiet_since_ns_ completions and submissions have stood at these
+    std::unique_ptr<Track[]> tracks_;     // kInlineTracks per slot
+    std::unique_ptr<void*[]> arguments_;  // kInlineArguments per slot
+    std::uint64_t reclaim_at_ = 0;        // when to look for done tasks unasked, for the tensor map's sake
+    std::uint64_t quiet_done_ = 0;        // since quiet_since_ns_ completions and submissions have stood at these
     std::uint64_t quiet_head_ = 0;
     std::uint64_t quiet_since_ns_ = 0;
-    std::uint64_t edges_ = 0;
-    std::uint64_t spilled_ = 0;
-    std::uint64_t window_peak_ = 0;
     std::uint64_t blocked_[3] = {};  // window, heap, tensor map
     Status refusal_;
-    std::uint64_t spills_alive_ = 0;    // slots with arrays to free at retirement
-    std::vector<TaskId> stuck_inside_;  // tasks whose bodies wait for room, see submit_inside
-    bool poisoned_ = false;             // a producer of the task being submitted has failed
-    bool troubled_ = false;             // trouble_ as of this submission
-    std::vector<LostRegion> lost_;      // only while an error waits to be collected: what failed and has left the map
-    bool closing_ = false;              // nothing is taken any more
+    std::vector<TaskId> stuck_inside_;          // tasks whose bodies wait for room, see submit_inside
+    std::vector<FailedRegion> failed_regions_;  // until the error is collected: those that have left the map
+    bool closing_ = false;                      // nothing is taken any more
     bool shut_down_ = false;
-    std::vector<Edge> edge_log_;
     std::unordered_map<std::string, std::uint32_t> name_numbers_;
     std::vector<std::string> names_{""};
     mutable std::mutex names_lock_;
@@ -172,6 +128,8 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // ---- shared ----
     Core<MachineSeam> core_;
+    Outcomes<MachineSeam> outcomes_;
+    Reclaimer<MachineSeam> tasks_;  // behind the lock
     struct alignas(64) Worker {
         explicit Worker(const Config& config) : trace(config.trace, config.trace_capacity) {}
         std::atomic<std::uint32_t> running{0};  // slot of the body being run, plus one
@@ -183,24 +141,14 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
         std::uint64_t seen_ns = 0;
     };
     std::vector<std::unique_ptr<Worker>> workers_;
-    std::atomic<std::uint64_t> failed_count_{0};     // since the runtime was made
-    std::atomic<std::uint64_t> cancelled_count_{0};  // since the runtime was made
-    std::atomic<std::uint32_t> trouble_{0};          // tasks failed or cancelled since the last collected error
-    std::atomic<std::uint64_t> cancel_below_{0};     // tasks before this one are not begun any more
-    std::atomic<bool> some_cancelled_{false};        // cancelled_ones_ is not empty
-    std::mutex cancelled_lock_;
-    std::unordered_set<TaskId> cancelled_ones_;  // not to be begun any more; cleared when every task is done
-    std::atomic<bool> attention_{false};         // a body was interrupted: whoever waits looks up
+    std::atomic<bool> attention_{false};  // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
-    std::atomic<bool> seat_{false};  // somebody is worker 0
-    unsigned at_once_ = 1;           // worker 0's: tasks it runs before it looks up, fewer after long bodies
-    Failures failures_;
+    std::atomic<bool> seat_{false};           // somebody is worker 0
+    unsigned at_once_ = 1;                    // worker 0's: tasks it runs before it looks up, fewer after long bodies
     std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
     std::atomic<std::uint32_t> waiting_{0};
     std::atomic<std::uint32_t> told_{0};  // listeners sleep on it
     std::atomic<std::uint32_t> listeners_{0};
-    std::mutex error_lock_;
-    Status first_error_;
     const std::uint32_t born_;
     const bool may_spin_;
     const unsigned steps_at_once_;  // tasks between two looks around; one if every phase is timed
@@ -218,19 +166,16 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Progress execute(unsigned worker, std::uint32_t slot);
     Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
-    void note_cancelled(std::uint32_t slot);
+    void drop(std::uint32_t slot);
     void rest(Worker& worker);
     void interrupt();
     Status status_of(TaskId task, const Failure& failure) const;
     std::string name_text(std::uint32_t name) const;
-    TaskId task_in(std::uint32_t slot, std::uint64_t head) const;
+    TaskId task_in(std::uint32_t slot) { return core_.table().task_in(slot, core_.stream().submitted()); }
     bool any_running() const;
     std::uint64_t completions() const;
 
     // submit.cpp
-    std::uint64_t floor() const;
-    void find_scope();
-    bool pinned_by_caller(std::uint64_t task) const;
     template <class Room>
     Status make_room(Code code, Watch watch, Room&& room);
     std::string occupancy(Code code, std::uint64_t wanted) const;
@@ -242,16 +187,13 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch, TaskId expected,
                bool may_wait);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
-    class Finder;
-    void enter_tensors(TaskSpec& task, Finder& finder, std::uint64_t bytes, void** words);
-    void enter_access(const TensorArg& tensor, Finder& finder);
-    void enter_anywhere(const TensorArg& tensor, Finder& finder);
+    using Producers = Reclaimer<MachineSeam>::Producers;
+    void enter_tensors(TaskSpec& task, Producers& producers, std::uint64_t bytes, void** words);
+    void enter_access(const TensorArg& tensor, Producers& producers);
+    void enter_anywhere(const TensorArg& tensor, Producers& producers);
     void enter_fresh(TensorArg& tensor);
     Track& track_of(const TensorArg& tensor);
-    void add_retired_producer(TaskId producer);
-    bool meets_lost(const TensorArg& tensor) const;
-    void spill_producers(std::uint32_t slot, std::uint32_t count);
-    void retire(std::uint64_t task);
+    bool meets_failed(const TensorArg& tensor) const;
 
     // wait.cpp
     template <class Done>

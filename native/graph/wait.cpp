@@ -39,10 +39,7 @@ Status Runtime::Impl::wait_until(std::uint64_t timeout_ns, Watch watch, Done&& d
 }
 
 Status Runtime::Impl::settle(std::uint64_t timeout_ns, Watch watch) {
-    return wait_until(timeout_ns, watch, [this] {
-        watermark_ = core_.watermark(watermark_, published_);
-        return watermark_ == head_;
-    });
+    return wait_until(timeout_ns, watch, [this] { return tasks_.all_done(); });
 }
 
 Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected) {
@@ -50,7 +47,7 @@ Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* co
     reclaim();
     if (!status.ok()) return status;
     await_references(watch);
-    if (collected != nullptr && watermark_ == head_) *collected = head_;
+    if (collected != nullptr && tasks_.watermark() == tasks_.head()) *collected = tasks_.head();
     return collect_error();
 }
 
@@ -59,36 +56,35 @@ Status Runtime::Impl::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* co
 void Runtime::Impl::await_references(Watch watch) {
     if (config_.policy != Policy::wired) return;
     Vigil vigil(*this, watch, config_.stall_ns, false);
-    for (reclaim(); tail_ != head_ && tail_ < floor(); reclaim()) {
+    for (reclaim(); tasks_.tail() != tasks_.head() && tasks_.tail() < tasks_.floor(); reclaim()) {
         if (!vigil.pass().ok()) return;
     }
 }
 
 // Every task is done, and with the lock held none can come.
 Status Runtime::Impl::collect_error() {
+    if (tasks_.watermark() != tasks_.head()) return {};
     Status error;
-    if (trouble_.load(std::memory_order_relaxed) != 0 && watermark_ == head_) {
-        const std::lock_guard<std::mutex> guard(error_lock_);
-        error = std::exchange(first_error_, Status{});
-        if (error.ok()) error.code = Code::cancelled;
-        trouble_.store(0, std::memory_order_relaxed);
-        lost_.clear();
+    if (outcomes_.uncollected()) {
+        TaskId task = kNoTask;
+        Failure failure;
+        if (outcomes_.collect(task, failure)) {
+            error = status_of(task, failure);
+        } else {
+            error.code = Code::cancelled;
+        }
+        failed_regions_.clear();
     }
-    if (watermark_ == head_) {
-        cancel_below_.store(0, std::memory_order_relaxed);
-        const std::lock_guard<std::mutex> guard(cancelled_lock_);
-        cancelled_ones_.clear();
-        some_cancelled_.store(false, std::memory_order_relaxed);
-    }
+    outcomes_.forget_cancelled();
     return error;
 }
 
 Status Runtime::Impl::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
-    if (task >= head_) return {Code::unknown_task, task, 0, {}};
-    if (failures_.forgot(task)) return {Code::outcome_forgotten, task, 0, {}};
-    Status status = wait_until(timeout_ns, watch, [this, task] { return done(task); });
+    if (task >= tasks_.head()) return {Code::unknown_task, task, 0, {}};
+    if (outcomes_.forgot(task)) return {Code::outcome_forgotten, task, 0, {}};
+    Status status = wait_until(timeout_ns, watch, [this, task] { return tasks_.done(task); });
     Failure failure;
-    if (status.ok() && failures_.find(task, failure)) status = status_of(task, failure);
+    if (status.ok() && outcomes_.find(task, failure)) status = status_of(task, failure);
     return status;
 }
 
@@ -101,29 +97,16 @@ Status Runtime::Impl::wait_any_of(std::span<const TaskId> tasks, std::uint64_t t
     return wait_until(timeout_ns, watch, [&] { return any_done(tasks); });
 }
 
-void Runtime::Impl::cancel() {
-    const std::uint64_t below = core_.stream().submitted();
-    std::uint64_t seen = cancel_below_.load(std::memory_order_relaxed);
-    while (seen < below && !cancel_below_.compare_exchange_weak(seen, below, std::memory_order_relaxed)) {
-    }
-}
-
-// Asked once for each task, just before it would begin.
-bool Runtime::Impl::is_cancelled(TaskId task) {
-    const std::lock_guard<std::mutex> guard(cancelled_lock_);
-    if (cancelled_ones_.erase(task) == 0) return false;
-    if (cancelled_ones_.empty()) some_cancelled_.store(false, std::memory_order_relaxed);
-    return true;
-}
+void Runtime::Impl::cancel() { outcomes_.cancel_below(core_.stream().submitted()); }
 
 // Whether for stall_ns no task has run, none was done and none came. What was seen last outlives the call, so that a
 // wait made of many short ones notices a stall as well.
 bool Runtime::Impl::is_stalled() {
     const std::uint64_t now = now_ns();
     const std::uint64_t done_now = completions();
-    if (done_now != quiet_done_ || head_ != quiet_head_ || any_running()) {
+    if (done_now != quiet_done_ || tasks_.head() != quiet_head_ || any_running()) {
         quiet_done_ = done_now;
-        quiet_head_ = head_;
+        quiet_head_ = tasks_.head();
         quiet_since_ns_ = now;
     }
     return now - quiet_since_ns_ > config_.stall_ns;
@@ -131,7 +114,7 @@ bool Runtime::Impl::is_stalled() {
 
 // Names the oldest task that is not done and what it waits for.
 Status Runtime::Impl::stalled() {
-    Status status{Code::stalled, watermark_, 0, occupancy(Code::stalled, 0)};
+    Status status{Code::stalled, tasks_.watermark(), 0, occupancy(Code::stalled, 0)};
     for (const Waiting& waiting : watchdog(4)) {
         status.detail += "; task " + std::to_string(waiting.task);
         status.detail += name_text(waiting.name);
@@ -147,26 +130,27 @@ std::vector<Waiting> Runtime::Impl::watchdog(std::size_t most) {
     for (unsigned number = 0; number < workers_.size(); ++number) {
         Worker& worker = *workers_[number];
         const std::uint32_t running = worker.running.load(std::memory_order_relaxed);
-        const TaskId task = running == 0 ? kNoTask : task_in(running - 1, published_);
+        const TaskId task = running == 0 ? kNoTask : tasks_.task_in(running - 1);
         if (task != worker.seen_task) {
             worker.seen_task = task;
             worker.seen_ns = now;
         }
         if (task == kNoTask || found.size() >= most) continue;
-        found.push_back({task, ledger_[running - 1].name, true, number, now - worker.seen_ns, {}});
+        found.push_back({task, tasks_.ledger(running - 1).name, true, number, now - worker.seen_ns, {}});
     }
     auto& table = core_.table();
     // From the oldest task not retired to the newest: ids beyond that are of earlier laps of the ring.
-    for (std::uint64_t task = std::max(tail_, watermark_); task < published_ && found.size() < most; ++task) {
+    for (std::uint64_t task = std::max(tasks_.tail(), tasks_.watermark());
+         task < tasks_.published() && found.size() < most; ++task) {
         const std::uint32_t slot = table.slot_of(task);
         if (core_.progress(slot) != Progress::pending) continue;
         const auto same = [task](const Waiting& waiting) { return waiting.task == task; };
         if (std::any_of(found.begin(), found.end(), same)) continue;
-        Waiting waiting{task, ledger_[slot].name, false, 0, 0, {}};
+        Waiting waiting{task, tasks_.ledger(slot).name, false, 0, 0, {}};
         const std::uint32_t count = table[slot].fanin_count.get();
         for (std::uint32_t index = 0; index < count && waiting.unmet.size() < kMostUnmet; ++index) {
             const std::uint32_t producer = table.producer(slot, index);
-            if (core_.progress(producer) == Progress::pending) waiting.unmet.push_back(task_in(producer, task));
+            if (core_.progress(producer) == Progress::pending) waiting.unmet.push_back(table.task_in(producer, task));
         }
         found.push_back(std::move(waiting));
     }
@@ -205,8 +189,7 @@ Status Runtime::Impl::shutdown(std::uint64_t timeout_ns, Watch watch) {
         // What has not begun is cancelled here, so that on_cancelled is called for every task that does not run.
         Vigil vigil(*this, watch, timeout_ns, true);
         for (;;) {
-            watermark_ = core_.watermark(watermark_, published_);
-            all_done = watermark_ == head_;
+            all_done = tasks_.all_done();
             if (all_done || shut_down_) break;
             status = vigil.pass();
             // An interrupt of a body is what has just been asked for.
@@ -235,20 +218,19 @@ Status Runtime::Impl::shutdown(std::uint64_t timeout_ns, Watch watch) {
     const Hold hold(*this);
     const bool first = !std::exchange(shut_down_, true);
     if (!all_gone || !all_done) return {Code::timed_out, 0, 0, "a body did not return; its thread is left behind"};
-    for (; first && tail_ < head_; ++tail_) retire(tail_);
+    if (first) tasks_.retire_all();
     return {};
 }
 
 Totals Runtime::Impl::totals() const {
-    const std::uint64_t failed = failed_count_.load(std::memory_order_relaxed);
-    const std::uint64_t cancelled = cancelled_count_.load(std::memory_order_relaxed);
-    return {head_, completions(), failed, cancelled, tail_, edges_, spilled_};
+    return {tasks_.head(), completions(),  outcomes_.failed_count(), outcomes_.cancelled_count(),
+            tasks_.tail(), tasks_.edges(), tasks_.spilled()};
 }
 
 Peaks Runtime::Impl::peaks() const {
     Peaks peaks{};
-    peaks.window_now = head_ - tail_;
-    peaks.window_peak = std::max(window_peak_, head_ - tail_);
+    peaks.window_now = tasks_.head() - tasks_.tail();
+    peaks.window_peak = tasks_.window_peak();
     peaks.window_capacity = config_.window;
     peaks.heap_now = heap_.used();
     peaks.heap_peak = heap_.peak();

@@ -38,11 +38,6 @@ int Runtime::Impl::worker_here() const {
     return -1;
 }
 
-// The task that a slot holds, given that the slot is in use: the only number below `head` within one window.
-TaskId Runtime::Impl::task_in(std::uint32_t slot, std::uint64_t head) const {
-    return head - 1 - ((head - 1 - slot) & (config_.window - 1));
-}
-
 std::string Runtime::Impl::name_text(std::uint32_t name) const {
     if (name == 0) return {};
     const std::lock_guard<std::mutex> guard(names_lock_);
@@ -61,25 +56,14 @@ Status Runtime::Impl::status_of(TaskId task, const Failure& failure) const {
     return status;
 }
 
-// Comes before the byte that says failed.
+// Both come before the byte that says failed.
 void Runtime::Impl::fail(std::uint32_t slot, int result, std::string message) {
-    failed_count_.fetch_add(1, std::memory_order_relaxed);
-    trouble_.fetch_add(1, std::memory_order_relaxed);
-    const TaskId task = task_in(slot, core_.stream().submitted());
-    Failure failure{result, ledger_[slot].name, false, std::move(message)};
-    {
-        const std::lock_guard<std::mutex> guard(error_lock_);
-        // An interrupt is told by itself, see interrupt().
-        if (first_error_.ok() && result != kInterruptedBody) first_error_ = status_of(task, failure);
-    }
-    failures_.add(task, std::move(failure));
+    // An interrupt is told by itself, see interrupt().
+    outcomes_.fail(task_in(slot), {result, tasks_.ledger(slot).name, false, std::move(message)},
+                   result != kInterruptedBody);
 }
 
-void Runtime::Impl::note_cancelled(std::uint32_t slot) {
-    cancelled_count_.fetch_add(1, std::memory_order_relaxed);
-    trouble_.fetch_add(1, std::memory_order_relaxed);
-    failures_.add(task_in(slot, core_.stream().submitted()), {0, ledger_[slot].name, true, {}});
-}
+void Runtime::Impl::drop(std::uint32_t slot) { outcomes_.cancel_one(task_in(slot), tasks_.ledger(slot).name); }
 
 // A body was interrupted: what has not begun is dropped, and whoever waits, now or next, is told.
 void Runtime::Impl::interrupt() {
@@ -118,7 +102,7 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
         message = "an exception that is no std::exception";
     }
     if (result == kDroppedBody) {
-        note_cancelled(slot);
+        drop(slot);
         return Progress::failed;
     }
     fail(slot, result, std::move(message));
@@ -133,18 +117,11 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     // cancel_one(). The release is for whoever sees that this worker has gone on to another task.
     self.begun.store(slot + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    bool skip = own.poisoned.get() != 0;
-    if (const std::uint64_t below = cancel_below_.load(std::memory_order_relaxed); below != 0) [[unlikely]] {
-        skip = skip || task_in(slot, core_.stream().submitted()) < below;
-    }
-    if (some_cancelled_.load(std::memory_order_relaxed)) [[unlikely]] {
-        skip = skip || is_cancelled(task_in(slot, core_.stream().submitted()));
-    }
-    if (config_.policy == Policy::wired && failures_.end() != 0) skip = skip || core_.producers_failed(slot);
+    const bool barred = outcomes_.bars(core_, slot);
     self.trace.mark(Phase::dispatch);
     Progress result = Progress::done;
-    if (skip) {
-        note_cancelled(slot);
+    if (barred) {
+        drop(slot);
         if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
@@ -160,8 +137,7 @@ inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     if (self.trace.on()) {
         const std::uint64_t begin = self.trace.last();
         self.trace.mark(Phase::body);
-        self.trace.record(
-            {task_in(slot, core_.stream().submitted()), begin, self.trace.last(), ledger_[slot].name, slot});
+        self.trace.record({task_in(slot), begin, self.trace.last(), tasks_.ledger(slot).name, slot});
     }
     // One writer, so no read-modify-write is needed.
     self.completed.store(self.completed.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);

@@ -7,6 +7,7 @@
 // of compare-exchange, and seq_cst accesses mixed with weaker ones beyond "no older than the last seq_cst store".
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <cstdint>
 #include <string>
@@ -56,6 +57,7 @@ class Machine {
     // Runs the bodies to the end; false if a check failed, `what` then says which.
     bool run(const std::vector<std::function<void()>>& bodies);
     const std::string& what() const { return what_; }
+    bool running() const { return running_; }
     std::uint64_t steps() const { return steps_; }
 
     // From inside a body: gives up this run.
@@ -94,10 +96,15 @@ class Machine {
         threads_[self_].timed = false;
     }
     void wake(const void* word, bool all) {
+        std::array<unsigned, kMostThreads> asleep{};
+        unsigned count = 0;
         for (unsigned thread = 0; thread < count_; ++thread) {
-            if (threads_[thread].blocked_on != word) continue;
-            threads_[thread].blocked_on = nullptr;
-            if (!all) return;
+            if (threads_[thread].blocked_on == word) asleep[count++] = thread;
+        }
+        // The kernel may wake any of them.
+        const unsigned first = all || count <= 1 ? 0 : choices_.choose(count, false);
+        for (unsigned index = first; index < (all ? count : std::min(count, first + 1)); ++index) {
+            threads_[asleep[index]].blocked_on = nullptr;
         }
     }
 
@@ -133,6 +140,7 @@ class Machine {
     unsigned self_ = 0;
     unsigned idle_yields_ = 0;
     bool failed_ = false;
+    bool running_ = false;
     std::string what_;
     std::uint64_t steps_ = 0;
 };
@@ -147,6 +155,8 @@ inline bool releases(std::memory_order order) {
 }
 
 struct ModelSeam {
+    static constexpr std::uint32_t kInlineFanin = 2;
+
     template <class T>
     class Atomic {
       public:
@@ -271,6 +281,37 @@ struct ModelSeam {
         mutable Clock read_{};
     };
 
+    // A lock that hands on what its holders have seen. Waiting for it is no deviation of anybody.
+    class Mutex {
+      public:
+        void lock() {
+            Machine& machine = *Machine::active;
+            machine.step();
+            while (held_) machine.yield();
+            held_ = true;
+            machine.view().join(published_);
+        }
+        void unlock() {
+            Machine& machine = *Machine::active;
+            machine.tick();
+            machine.moved();
+            published_.join(machine.view());
+            held_ = false;
+        }
+
+      private:
+        bool held_ = false;
+        Clock published_;
+    };
+
+    // As if the memory were written over: whoever still reads it races.
+    template <class T>
+    static void free_array(Plain<T>* array, std::uint32_t count) {
+        const bool looks = array != nullptr && Machine::active->running();
+        for (std::uint32_t index = 0; looks && index < count; ++index) array[index].set(T{});
+        delete[] array;
+    }
+
     static void pause() { Machine::active->yield(); }
     static void yield() { Machine::active->yield(); }
     static void park(Atomic<std::uint32_t>& word, std::uint32_t expected, std::uint64_t timeout_ns) {
@@ -324,6 +365,7 @@ inline bool Machine::pick_thread() {
 
 inline bool Machine::run(const std::vector<std::function<void()>>& bodies) {
     active = this;
+    running_ = true;
     count_ = static_cast<unsigned>(bodies.size());
     for (unsigned thread = 0; thread < count_; ++thread) {
         // Time 1, so that nothing of one thread counts as seen by another; time 0 is the set-up, which all have seen.
@@ -346,6 +388,7 @@ inline bool Machine::run(const std::vector<std::function<void()>>& bodies) {
         fibers()[self_].resume();
         if (failed_) break;
     }
+    running_ = false;
     return !failed_;
 }
 

@@ -13,177 +13,14 @@
 #include <vector>
 
 #include "check.hpp"
-#include "graph/protocol/core.hpp"
-#include "interleave_model.hpp"
+#include "interleave_choices.hpp"
+#include "interleave_run.hpp"
 #include "sanitizer.hpp"
 
-using namespace whet::graph;
+using namespace whet;
 using namespace whet::test;
 
 namespace {
-
-class RandomChoices : public Choices {
-  public:
-    explicit RandomChoices(std::uint64_t seed) : state_(seed * 2 + 1) {}
-    unsigned choose(unsigned count, bool costs) override {
-        state_ ^= state_ << 13;
-        state_ ^= state_ >> 7;
-        state_ ^= state_ << 17;
-        const auto draw = static_cast<std::uint32_t>(state_ >> 32);
-        // Deviate in one of four places; long stretches of one thread reach further into the protocol.
-        if (costs && (draw & 3) != 0) return 0;
-        return (draw >> 8) % count;
-    }
-
-  private:
-    std::uint64_t state_;
-};
-
-// Depth-first over all choice sequences with at most `budget` deviations.
-class AllChoices : public Choices {
-  public:
-    explicit AllChoices(unsigned budget) : budget_(budget) {}
-    unsigned choose(unsigned count, bool costs) override {
-        if (depth_ == path_.size()) {
-            const bool free = !costs || spent_ < budget_;
-            path_.push_back({0, free ? count : 1U, costs});
-        }
-        const Point& point = path_[depth_++];
-        spent_ += point.costs && point.chosen != 0;
-        return point.chosen;
-    }
-    // The next sequence; false when all have been tried.
-    bool next() {
-        depth_ = 0;
-        spent_ = 0;
-        while (!path_.empty()) {
-            if (++path_.back().chosen < path_.back().count) return true;
-            path_.pop_back();
-        }
-        return false;
-    }
-
-  private:
-    struct Point {
-        unsigned chosen;
-        unsigned count;
-        bool costs;
-    };
-    const unsigned budget_;
-    unsigned spent_ = 0;
-    std::size_t depth_ = 0;
-    std::vector<Point> path_;
-};
-
-struct Scenario {
-    const char* name;
-    CoreShape shape;
-    std::vector<std::vector<std::uint32_t>> producers;
-    bool submitter_helps = true;
-    // Bodies of these two wait for each other: both must be running at once, on two workers.
-    std::uint32_t meet[2] = {0, 0};
-};
-
-// One run of a scenario: thread 0 submits, helps and waits; the others serve. The data cell of a task belongs to its
-// slot, so that a slot reclaimed too early shows as a race between the next owner and a late reader.
-struct Run {
-    using Data = ModelSeam::Plain<std::uint64_t>;
-
-    const Scenario& scenario;
-    Core<ModelSeam> core;
-    std::vector<Data> cells;
-    std::vector<unsigned> begun;
-    std::vector<unsigned> runs;
-    std::uint64_t executed = 0;
-    std::vector<std::uint64_t> last_consumer;
-    std::vector<std::uint64_t> slot_task;
-    ModelSeam::Atomic<std::uint32_t> stop;
-
-    explicit Run(const Scenario& from)
-        : scenario(from),
-          core(from.shape),
-          cells(from.shape.window),
-          begun(from.producers.size()),
-          runs(from.producers.size()),
-          last_consumer(from.producers.size()),
-          slot_task(from.shape.window) {
-        // As under retain=scope: a producer stays until its last consumer of all is done.
-        for (std::size_t task = 0; task < from.producers.size(); ++task) {
-            last_consumer[task] = task;
-            for (const std::uint32_t producer : from.producers[task]) last_consumer[producer] = task;
-        }
-    }
-
-    Progress execute(std::uint32_t slot) {
-        Machine& machine = *Machine::active;
-        const std::uint64_t task = slot_task[slot];
-        for (const std::uint32_t producer : scenario.producers[task]) {
-            if (runs[producer] != 1) machine.fail("a task ran before its producer");
-            if (cells[core.table().slot_of(producer)].get() != producer + 1)
-                machine.fail("a producer's data was overwritten");
-        }
-        if (begun[task] != 0) machine.fail("a task ran twice");
-        ++begun[task];
-        cells[slot].set(task + 1);
-        machine.step();
-        if (scenario.meet[0] != scenario.meet[1] && (task == scenario.meet[0] || task == scenario.meet[1])) {
-            while (begun[scenario.meet[0]] == 0 || begun[scenario.meet[1]] == 0) machine.yield();
-        }
-        ++runs[task];
-        ++executed;
-        return Progress::done;
-    }
-
-    bool step(unsigned worker) {
-        return core.step(worker, 2, [this](std::uint32_t slot) { return execute(slot); });
-    }
-
-    // Mirrors the submitter's loop in submit.cpp: reclaim in order, prepare, publish.
-    void submit_all() {
-        const std::uint64_t count = scenario.producers.size();
-        std::uint64_t tail = 0;
-        std::uint64_t watermark = 0;
-        std::vector<std::uint32_t> slots;
-        for (std::uint64_t task = 0; task < count; ++task) {
-            while (task - tail >= scenario.shape.window) {
-                watermark = core.watermark(watermark, task);
-                const std::uint64_t before = tail;
-                while (tail < watermark &&
-                       core.reclaimable(core.table().slot_of(tail), last_consumer[tail], watermark)) {
-                    ++tail;
-                }
-                core.recycle(before, tail);
-                if (tail == before && !(scenario.submitter_helps && step(0))) Machine::active->yield();
-            }
-            const std::uint32_t slot = core.table().slot_of(task);
-            slots.clear();
-            for (const std::uint32_t producer : scenario.producers[task]) {
-                if (producer < watermark && scenario.shape.policy != Policy::wired) continue;
-                slots.push_back(core.table().slot_of(producer));
-            }
-            slot_task[slot] = task;
-            core.prepare(slot, slots.data(), static_cast<std::uint32_t>(slots.size()), false, false);
-            core.publish(task + 1);
-        }
-        while ((watermark = core.watermark(watermark, count)) != count) {
-            if (!(scenario.submitter_helps && step(0))) Machine::active->yield();
-        }
-        stop.store(1, Site::head_publish);
-        core.sleeping().announce_all();
-    }
-
-    void serve(unsigned worker) {
-        const auto stopped = [this] { return stop.newest() != 0; };
-        while (!stopped()) {
-            if (step(worker)) continue;
-            const auto leave = [&] {
-                Machine::active->step();
-                return stopped();
-            };
-            core.sleep(1000, leave, [this] { return executed != core.stream().submitted(); });
-        }
-    }
-};
 
 std::uint64_t schedules = 0;
 std::uint64_t steps = 0;
@@ -199,8 +36,8 @@ bool run_once(const Scenario& scenario, Choices& choices, Machine::Weakening wea
     }
     bool right = machine.run(bodies);
     what = machine.what();
-    for (std::size_t task = 0; right && task < run.runs.size(); ++task) {
-        if (run.runs[task] == 1) continue;
+    for (std::size_t task = 0; right && task < run.ends.size(); ++task) {
+        if (run.ends[task] != Run::End::none) continue;
         what = "a task did not run";
         right = false;
     }
@@ -209,79 +46,176 @@ bool run_once(const Scenario& scenario, Choices& choices, Machine::Weakening wea
     return right;
 }
 
-const std::vector<std::vector<std::uint32_t>> kPair = {{}, {0}};
-const std::vector<std::vector<std::uint32_t>> kJoin = {{}, {}, {0, 1}};
-const std::vector<std::vector<std::uint32_t>> kDiamond = {{}, {0}, {0}, {1, 2}, {3}, {3, 4}};
-const std::vector<std::vector<std::uint32_t>> kLoose = {{}, {}, {}, {0}, {1, 2}, {}, {4}, {5, 6}};
-const std::vector<std::vector<std::uint32_t>> kSlowFirst = {{}, {}, {}, {0}, {}, {}, {}};
+using Graph = std::vector<Tasks>;
 
-// Every policy and wake target over the same shapes. Windows of 2 and 4; edges reach less far than the window, as a
-// producer must still be there when its consumer is submitted.
-std::vector<Scenario> scenarios(bool small) {
-    std::vector<Scenario> all;
-    struct Kind {
-        const char* name;
-        Policy policy;
-        WakeTarget target;
+const Graph kPair = {{}, {0}};
+const Graph kJoin = {{}, {}, {0, 1}};
+const Graph kDiamond = {{}, {0}, {0}, {1, 2}, {3}, {3, 4}};
+const Graph kLoose = {{}, {}, {}, {0}, {1, 2}, {}, {4}, {5, 6}};
+const Graph kSlowFirst = {{}, {}, {}, {0}, {}, {}, {}};
+const Graph kSpread = {{}, {0}, {0}, {0}, {}, {4}, {4}, {4}};
+const Graph kWideJoin = {{}, {}, {}, {0, 1, 2}, {3}, {3}, {3, 4, 5}};
+const Graph kChains = {{}, {0}, {1}, {}, {3}, {4}};
+
+// One policy and wake target.
+struct Kind {
+    const char* name;
+    Policy policy;
+    WakeTarget target;
+
+    // Every limit is one or two, so that a few tasks reach what lies beyond it.
+    CoreShape shape(unsigned workers, std::uint32_t window, std::uint32_t capacity, std::uint32_t run) const {
+        return {policy, target, workers, window, capacity, run, 1, 1, 1, 1};
+    }
+};
+const Kind kKinds[] = {{"wired", Policy::wired, WakeTarget::last},
+                       {"polling", Policy::polling, WakeTarget::last},
+                       {"hybrid", Policy::hybrid, WakeTarget::last},
+                       {"hybrid-first", Policy::hybrid, WakeTarget::first},
+                       {"hybrid-single", Policy::hybrid, WakeTarget::single}};
+
+Scenario scenario_of(const Kind& kind, const char* name, const CoreShape& shape, const Graph& graph, bool helps) {
+    Scenario scenario;
+    scenario.name = std::string(kind.name) + " " + name;
+    scenario.shape = shape;
+    scenario.producers = graph;
+    scenario.submitter_helps = helps;
+    return scenario;
+}
+
+// Windows of 2 and 4; edges reach less far than the window, unless what is retired is to be met.
+void add_right_ones(std::vector<Scenario>& all, const Kind& kind) {
+    const auto add = [&](const char* name, const CoreShape& shape, const Graph& graph, bool helps) -> Scenario& {
+        all.push_back(scenario_of(kind, name, shape, graph, helps));
+        return all.back();
     };
-    const Kind kinds[] = {{"wired", Policy::wired, WakeTarget::last},
-                          {"polling", Policy::polling, WakeTarget::last},
-                          {"hybrid", Policy::hybrid, WakeTarget::last},
-                          {"hybrid-single", Policy::hybrid, WakeTarget::single}};
-    for (const Kind& kind : kinds) {
-        const auto shape = [&kind](unsigned workers, std::uint32_t window, std::uint32_t capacity, std::uint32_t run) {
-            return CoreShape{kind.policy, kind.target, workers, window, capacity, run, 1};
-        };
-        if (small) {
-            all.push_back({kind.name, shape(2, 2, 1, 1), kPair});
-            all.push_back({kind.name, shape(2, 4, 1, 2), kJoin});
-            all.push_back({kind.name, shape(3, 2, 1, 1), kPair, false});
-            continue;
-        }
-        all.push_back({kind.name, shape(2, 4, 1, 2), kDiamond});
-        all.push_back({kind.name, shape(3, 4, 1, 2), kDiamond});
-        all.push_back({kind.name, shape(3, 4, 2, 4), kLoose, false});
-        all.push_back({kind.name, shape(4, 4, 1, 1), kLoose});
-        all.push_back({kind.name, shape(3, 2, 1, 1), {{}, {0}, {1}, {}, {3}, {4}}, false});
-        all.push_back({kind.name, shape(2, 4, 1, 4), kSlowFirst});
-        all.push_back({kind.name, shape(3, 4, 1, 1), {{}, {0}, {0}, {0}, {}, {4}, {4}, {4}}, false});
-        all.push_back({kind.name, shape(3, 4, 1, 4), {{}, {}, {}, {}}, false, {1, 2}});
-        all.push_back({kind.name, shape(3, 4, 1, 1), {{}, {0}, {0}, {1}}, false, {1, 2}});
-        all.push_back({kind.name, shape(3, 4, 1, 4), {{}, {0}, {0}, {}, {2, 3}}, false, {1, 2}});
+    const auto meeting = [&](const CoreShape& shape, const Graph& graph) {
+        Scenario& scenario = add("meeting", shape, graph, false);
+        scenario.meet[0] = 1;
+        scenario.meet[1] = 2;
+    };
+    add("diamond", kind.shape(2, 4, 1, 2), kDiamond, true);
+    add("diamond", kind.shape(3, 4, 1, 2), kDiamond, true);
+    add("loose", kind.shape(3, 4, 2, 4), kLoose, false);
+    add("loose", kind.shape(4, 4, 1, 1), kLoose, true);
+    add("chains", kind.shape(3, 2, 1, 1), kChains, false);
+    add("slow first", kind.shape(2, 4, 1, 4), kSlowFirst, true);
+    add("spread", kind.shape(3, 4, 1, 1), kSpread, false);
+    add("wide join", kind.shape(3, 4, 1, 2), kWideJoin, true);
+    meeting(kind.shape(3, 4, 1, 4), {{}, {}, {}, {}});
+    meeting(kind.shape(3, 4, 1, 2), {{}, {0}, {}});
+    meeting(kind.shape(3, 4, 1, 1), {{}, {0}, {0}, {1}});
+    meeting(kind.shape(3, 4, 1, 4), {{}, {0}, {0}, {}, {2, 3}});
+    // Woken in batches of two, polled one at a time.
+    CoreShape wide = kind.shape(3, 8, 2, 2);
+    wide.woken_batch = 2;
+    wide.poll_every = 2;
+    add("wide spread", wide, {{}, {0}, {0}, {0}, {0}, {0}, {0}, {1, 2, 3, 4, 5, 6}}, false);
+    // The submitter waits for one task, helps meanwhile and goes away.
+    Scenario& leaving = add("left alone", kind.shape(2, 4, 1, 1), {{}, {0}, {1}}, true);
+    leaving.leaves_after = 0;
+    leaving.most = 1;
+}
+
+void add_failing_ones(std::vector<Scenario>& all, const Kind& kind) {
+    const auto add = [&](const char* name, const CoreShape& shape, const Graph& graph, bool helps,
+                         Tasks fails) -> Scenario& {
+        all.push_back(scenario_of(kind, name, shape, graph, helps));
+        all.back().fails = std::move(fails);
+        return all.back();
+    };
+    add("failing first", kind.shape(3, 4, 1, 1), kDiamond, false, {0});
+    add("failing branch", kind.shape(3, 4, 1, 2), kDiamond, true, {2});
+    add("failing join", kind.shape(2, 4, 1, 2), {{}, {}, {0, 1}, {1}, {2, 3}, {}}, true, {1});
+    add("failing one of three", kind.shape(3, 4, 1, 2), kWideJoin, false, {1});
+    // Its consumer comes when it is retired, and the slot's next task has nothing to do with it.
+    add("failing long ago", kind.shape(2, 2, 1, 1), {{}, {0}, {}, {0}, {2}, {}}, true, {0});
+    add("failing pair", kind.shape(2, 2, 1, 1), kPair, true, {0});
+    // Done and failed, but held by a scope when its consumer comes.
+    Scenario& kept = add("failing in a scope", kind.shape(2, 4, 1, 1), {{}, {}, {0}, {2}}, true, {0});
+    kept.keeps_scope = true;
+    kept.scopes = {{0, 4}};
+    kept.settle_before = 2;
+    Scenario& ending = add("ending its thread", kind.shape(3, 4, 1, 2), {{}, {0}, {0}, {}, {3}}, false, {});
+    ending.ends_thread = {0};
+    Scenario& all_cancelled = add("cancelled", kind.shape(3, 4, 1, 2), {{}, {0}, {1}, {}, {3}, {2, 4}}, true, {});
+    all_cancelled.cancel_before = 3;
+    Scenario& one = add("cancelled one", kind.shape(2, 4, 1, 2), {{}, {}, {1}, {0}}, true, {});
+    one.cancel_one = 1;
+    one.group = 4;
+}
+
+void add_reclaiming_ones(std::vector<Scenario>& all, const Kind& kind) {
+    const auto add = [&](const char* name, const CoreShape& shape, const Graph& graph) -> Scenario& {
+        all.push_back(scenario_of(kind, name, shape, graph, true));
+        return all.back();
+    };
+    add("groups of two", kind.shape(3, 4, 1, 2), kLoose).group = 2;
+    add("groups beyond the window", kind.shape(2, 4, 1, 4), kDiamond).group = 8;
+    Scenario& scope = add("scope", kind.shape(2, 4, 1, 1), {{}, {}, {}, {1}, {}, {4}, {}});
+    scope.keeps_scope = true;
+    scope.scopes = {{1, 4}};
+    Scenario& nested = add("nested scopes", kind.shape(3, 4, 1, 2), {{}, {}, {}, {2}, {}, {4}, {}});
+    nested.keeps_scope = true;
+    nested.scopes = {{1, 5}, {2, 4}};
+    nested.settle_before = 3;
+    Scenario& manual = add("used without an edge", kind.shape(3, 2, 1, 1), {{}, {}, {}, {}, {}});
+    manual.uses = {{1, 0}, {3, 2}};
+}
+
+std::vector<Scenario> scenarios() {
+    std::vector<Scenario> all;
+    for (const Kind& kind : kKinds) {
+        add_right_ones(all, kind);
+        add_failing_ones(all, kind);
+        add_reclaiming_ones(all, kind);
     }
     return all;
 }
 
-// Every run of the smallest cases within the budget of deviations. Three threads have thirty times as many runs as two,
-// so they get one deviation less unless `deep`.
+std::vector<Scenario> small_scenarios() {
+    std::vector<Scenario> all;
+    for (const Kind& kind : kKinds) {
+        all.push_back(scenario_of(kind, "pair", kind.shape(2, 2, 1, 1), kPair, true));
+        all.push_back(scenario_of(kind, "join", kind.shape(2, 4, 1, 2), kJoin, true));
+        all.push_back(scenario_of(kind, "pair", kind.shape(3, 2, 1, 1), kPair, false));
+        all.push_back(scenario_of(kind, "failing pair", kind.shape(2, 2, 1, 1), kPair, true));
+        all.back().fails = {0};
+    }
+    return all;
+}
+
+// Every run of the smallest cases within the budget of deviations: three for two threads and two tasks, two for the
+// others, which have many times as many runs, unless `deep`.
 void exhaustive(bool deep) {
-    for (const Scenario& scenario : scenarios(true)) {
-        const unsigned budget = scenario.shape.workers == 2 || deep ? 3 : 2;
+    for (const Scenario& scenario : small_scenarios()) {
+        const bool pair = scenario.shape.workers == 2 && scenario.producers.size() == 2 && scenario.fails.empty();
+        const unsigned budget = pair || deep ? 3 : 2;
         AllChoices choices(budget);
         std::uint64_t tried = 0;
         do {
             std::string what;
             const bool right = run_once(scenario, choices, {}, what);
-            if (!right) std::fprintf(stderr, "%s: %s\n", scenario.name, what.c_str());
+            if (!right) std::fprintf(stderr, "%s: %s\n", scenario.name.c_str(), what.c_str());
             CHECK(right);
             ++tried;
         } while (choices.next());
-        std::printf("exhaustive to %u deviations: %-14s %zu tasks, window %u, %u threads: %llu runs\n", budget,
-                    scenario.name, scenario.producers.size(), scenario.shape.window, scenario.shape.workers,
+        std::printf("exhaustive to %u deviations: %-26s %zu tasks, window %u, %u threads: %llu runs\n", budget,
+                    scenario.name.c_str(), scenario.producers.size(), scenario.shape.window, scenario.shape.workers,
                     static_cast<unsigned long long>(tried));
     }
 }
 
 void random_runs(std::uint64_t count, std::uint64_t seed) {
-    const std::vector<Scenario> all = scenarios(false);
+    const std::vector<Scenario> all = scenarios();
     for (std::uint64_t number = 0; number < count; ++number) {
         const Scenario& scenario = all[number % all.size()];
         RandomChoices choices(seed * 0x9e3779b97f4a7c15 + number);
         std::string what;
         const bool right = run_once(scenario, choices, {}, what);
         if (!right) {
-            std::fprintf(stderr, "%s (schedule %llu): %s\n", scenario.name, static_cast<unsigned long long>(number),
-                         what.c_str());
+            std::fprintf(stderr, "%s (schedule %llu): %s\n", scenario.name.c_str(),
+                         static_cast<unsigned long long>(number), what.c_str());
         }
         CHECK(right);
     }
@@ -331,7 +265,7 @@ const std::vector<Excused> kExcused = {
 
 // Each order weakened by itself must break some run.
 void weakened(std::uint64_t most, std::uint64_t seed) {
-    const std::vector<Scenario> all = scenarios(false);
+    const std::vector<Scenario> all = scenarios();
     int caught = 0;
     int missed = 0;
     for (std::size_t site = 0; site < static_cast<std::size_t>(Site::count_); ++site) {
@@ -361,6 +295,34 @@ void weakened(std::uint64_t most, std::uint64_t seed) {
     CHECK(caught > 0);
 }
 
+#ifdef WHET_FAULTS
+// Each planted fault must break some run. Names that no run broke are printed for whoever has other programs to try.
+void planted(std::uint64_t most, std::uint64_t seed, const char* only) {
+    constexpr const char* kNames[] = {"none", WHET_GRAPH_PLANT_LIST(WHET_PLANT_TEXT)};
+    const std::vector<Scenario> all = scenarios();
+    for (std::size_t plant = 1; plant < std::size(kNames); ++plant) {
+        if (only != nullptr && std::strcmp(only, kNames[plant]) != 0) continue;
+        Planted<Plant>::active = static_cast<Plant>(plant);
+        std::string what;
+        std::uint64_t number = 0;
+        bool right = true;
+        for (; right && number < most; ++number) {
+            RandomChoices choices(seed * 0x94d049bb133111eb + number);
+            right = run_once(all[number % all.size()], choices, {}, what);
+            CHECK(true);
+        }
+        if (right) {
+            std::printf("survives %s\n", kNames[plant]);
+        } else {
+            std::printf("killed %s after %llu, %s: %s\n", kNames[plant], static_cast<unsigned long long>(number),
+                        all[(number - 1) % all.size()].name.c_str(), what.c_str());
+        }
+        std::fflush(stdout);
+    }
+    Planted<Plant>::active = Plant::none;
+}
+#endif
+
 }  // namespace
 
 int main(int count, char** arguments) {
@@ -388,6 +350,11 @@ int main(int count, char** arguments) {
             only_exhaustive = true;
         } else if (!std::strcmp(arguments[index], "--deep")) {
             only_exhaustive = deep = true;
+#ifdef WHET_FAULTS
+        } else if (!std::strcmp(arguments[index], "--plants")) {
+            planted(20'000, seed, index + 1 < count ? arguments[index + 1] : nullptr);
+            return finish("test_graph_interleave --plants");
+#endif
         }
     }
     const bool everything = !only_weaken && !only_exhaustive && !only_random;

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
+#include <mutex>
 
 #include "graph/protocol/park.hpp"
 
@@ -39,16 +40,21 @@ enum class Site : std::uint8_t {
     wired_reclaim,  // submitter: are all references gone
     lock_take,      // queue lock                                               <- lock_drop
     lock_drop,
-    size_show,     // under the lock: how many tasks are queued                 -> size_peek, idle_recheck
-    size_peek,     // anyone: is a look worth a lock
-    idle_enter,    // worker: about to sleep                                    -> idle_check
-    idle_leave,    // worker: awake again
-    idle_check,    // whoever made work: does anybody sleep
-    idle_recheck,  // worker, after idle_enter: is there work after all
-    ring_claim,    // whoever made work: only one wake-up at a time              -> ring_clear
-    ring_clear,    // woken worker, before it looks for work
-    idle_ticket,   // worker: value to sleep on
-    idle_ring,     // whoever made work: changes the value, then wakes
+    size_show,      // under the lock: how many tasks are queued                 -> size_peek, idle_recheck
+    size_peek,      // anyone: is a look worth a lock
+    idle_enter,     // worker: about to sleep                                    -> idle_check
+    idle_leave,     // worker: awake again
+    idle_check,     // whoever made work: does anybody sleep
+    idle_recheck,   // worker, after idle_enter: is there work after all
+    ring_claim,     // whoever made work: only one wake-up at a time              -> ring_clear
+    ring_clear,     // woken worker, before it looks for work
+    idle_ticket,    // worker: value to sleep on
+    idle_ring,      // whoever made work: changes the value, then wakes
+    failure_count,  // worker: one more failed or cancelled; submitter: collected
+    failure_note,   // worker, before flag_done: tasks from here on have not failed  (published by flag_done)
+    failure_look,   // anyone who knows that the task is done
+    cancel_set,     // anyone: what is not to begin
+    cancel_look,    // worker, before a body
     count_,
 };
 
@@ -76,6 +82,9 @@ inline constexpr SiteOrder kSites[static_cast<std::size_t>(Site::count_)] = {
     {"idle_check", std::memory_order_seq_cst},    {"idle_recheck", std::memory_order_seq_cst},
     {"ring_claim", std::memory_order_release},    {"ring_clear", std::memory_order_acquire},
     {"idle_ticket", std::memory_order_acquire},   {"idle_ring", std::memory_order_release},
+    {"failure_count", std::memory_order_relaxed}, {"failure_note", std::memory_order_relaxed},
+    {"failure_look", std::memory_order_relaxed},  {"cancel_set", std::memory_order_relaxed},
+    {"cancel_look", std::memory_order_relaxed},
 };
 
 constexpr std::memory_order order_of(Site site) { return kSites[static_cast<std::size_t>(site)].order; }
@@ -95,6 +104,9 @@ constexpr std::memory_order order_of_failure(std::memory_order success) {
 
 // The real machine: std::atomic with the orders of the table, folded at compile time.
 struct MachineSeam {
+    static constexpr std::uint32_t kInlineFanin = 5;  // producers that fit into the slot's line
+    using Mutex = std::mutex;
+
     template <class T>
     class Atomic {
       public:
@@ -124,6 +136,12 @@ struct MachineSeam {
       private:
         T value_{};
     };
+
+    // Nobody reads the elements any more; the checker verifies that.
+    template <class T>
+    static void free_array(Plain<T>* array, std::uint32_t) {
+        delete[] array;
+    }
 
     static void pause() { cpu_pause(); }
     static void yield() { thread_yield(); }

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "graph/plants.hpp"
 #include "graph/protocol/readiness.hpp"
 #include "graph/protocol/ready_queue.hpp"
 #include "graph/protocol/sleep.hpp"
@@ -23,6 +24,11 @@ struct CoreShape {
     std::uint32_t ready_capacity = 4;
     std::uint32_t longest_run = 1;
     std::uint32_t parts = 0;  // of the unclaimed tasks a worker claims one part; 0: twice the workers
+    // The checker makes these small, so that a few tasks reach what lies beyond them.
+    std::uint32_t poll_every = 32;    // searches between two looks at the own pending tasks
+    std::uint32_t poll_budget = 128;  // pending tasks looked at in one go
+    std::uint32_t woken_batch = 64;   // woken tasks that are queued in one go, at most kMostWoken
+    static constexpr std::uint32_t kMostWoken = 64;
 };
 
 // What a worker has done beyond running bodies. Counted by the worker alone.
@@ -41,6 +47,7 @@ class Core {
           readiness_(table_),
           stream_(shape.workers, shape.longest_run, shape.parts != 0 ? shape.parts : 2 * shape.workers),
           turns_(new Turn[shape.workers]) {
+        for (unsigned worker = 0; worker < shape.workers; ++worker) turns_[worker].until_poll = shape.poll_every;
         for (unsigned worker = 0; worker < shape.workers; ++worker) {
             queues_.push_back(std::make_unique<ReadyQueue<Seam>>(table_, shape.ready_capacity));
         }
@@ -51,6 +58,7 @@ class Core {
     Sleep<Seam>& sleeping() { return sleep_; }
     ReadyQueue<Seam>& queue(unsigned worker) { return *queues_[worker]; }
     const WorkerCounts& counts(unsigned worker) const { return turns_[worker].counts; }
+    bool wires() const { return shape_.policy == Policy::wired; }
     bool polls() const {
         return shape_.policy == Policy::polling ||
                (shape_.policy == Policy::hybrid && shape_.wake_target == WakeTarget::single);
@@ -71,9 +79,9 @@ class Core {
     void prepare(std::uint32_t slot, const std::uint32_t* producers, std::uint32_t count, bool poisoned, bool pinned) {
         Slot<Seam>& own = table_[slot];
         own.fanin_count.set(count);
-        own.poisoned.set(poisoned);
+        if (!WHET_GRAPH_PLANT(poison_of_last_lap_kept)) own.poisoned.set(poisoned);
         own.cursor.set(count);
-        if (count <= kInlineFanin) {
+        if (count <= Seam::kInlineFanin) {
             for (std::uint32_t index = 0; index < count; ++index) own.fanin[index].set(producers[index]);
         }
         if (shape_.policy == Policy::hybrid) own.wake.store(kEmpty, Site::wake_clear);
@@ -83,13 +91,13 @@ class Core {
     // Tasks below `head` are complete records and may run. Wakes a worker if one sleeps.
     void publish(std::uint64_t head) {
         stream_.publish(head);
-        sleep_.announce();
+        if (!WHET_GRAPH_PLANT(publish_wakes_nobody)) sleep_.announce();
     }
 
     // The first task at or after `from` that is not done, looking no further than `head`.
     std::uint64_t watermark(std::uint64_t from, std::uint64_t head) {
         while (from != head && progress(table_.slot_of(from)) != Progress::pending) ++from;
-        return from;
+        return from + (WHET_GRAPH_PLANT(watermark_one_too_far) && from + 1 < head ? 1 : 0);
     }
     Progress progress(std::uint32_t slot) { return static_cast<Progress>(table_.flag(slot).load(Site::flag_reclaim)); }
 
@@ -97,7 +105,8 @@ class Core {
     // under `wired` all references (its own completion, its consumers, its scope) are gone.
     bool reclaimable(std::uint32_t slot, std::uint64_t last_consumer, std::uint64_t watermark) {
         if (last_consumer >= watermark) return false;
-        return shape_.policy != Policy::wired || table_.wired(slot).references.load(Site::wired_reclaim) == 0;
+        return shape_.policy != Policy::wired || WHET_GRAPH_PLANT(references_ignored) ||
+               table_.wired(slot).references.load(Site::wired_reclaim) == 0;
     }
     void unpin(std::uint32_t slot) { readiness_.release(slot); }
 
@@ -117,7 +126,7 @@ class Core {
             if (next != kEmpty) {
                 slot = next - 1;
                 if (!over) continue;
-                queues_[worker]->push(slot);
+                if (!WHET_GRAPH_PLANT(step_drops_next)) queues_[worker]->push(slot);
                 return true;
             }
             if (over || !find(worker, slot)) return true;
@@ -134,8 +143,9 @@ class Core {
     // False after a nap in which nothing was announced.
     template <class Leave, class Unfinished>
     bool sleep(std::uint64_t poll_ns, Leave&& leave, Unfinished&& unfinished) {
-        const bool called = sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all()); },
-                                         [&] { return polls() && unfinished() ? poll_ns : 0; });
+        const bool called =
+            sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all()); },
+                         [&] { return polls() && unfinished() && !WHET_GRAPH_PLANT(nap_without_limit) ? poll_ns : 0; });
         // Whoever slept through several announcements passes the rest on.
         if (has_work()) sleep_.announce();
         return called;
@@ -144,13 +154,14 @@ class Core {
     // For a body that ends its thread: publishes the task as failed and leaves its successors to the others.
     void abandon(unsigned worker, std::uint32_t slot) {
         const std::uint32_t next = finish(worker, slot, Progress::failed);
-        if (next != kEmpty) queues_[worker]->push(next - 1);
+        if (next != kEmpty && !WHET_GRAPH_PLANT(abandon_loses_successor)) queues_[worker]->push(next - 1);
         sleep_.announce_all();
     }
 
     // A worker that stops looking for work shows what it holds to the others. One is enough: it passes the call on.
     // Costs no system call while nobody sleeps, because a submitter comes by here whenever a ring was full.
     void step_aside(unsigned worker) {
+        if (WHET_GRAPH_PLANT(step_aside_silent)) return;
         if (stream_.holds_run(worker) || queues_[worker]->maybe_ready()) sleep_.announce();
     }
 
@@ -163,14 +174,11 @@ class Core {
     }
 
   private:
-    static constexpr std::uint32_t kPollBudget = 128;
-    static constexpr std::uint32_t kPollEvery = 32;
     static constexpr std::uint32_t kStealMost = 32;
-    static constexpr std::uint32_t kWokenBatch = 64;
 
     // Owned by the worker.
     struct alignas(64) Turn {
-        std::uint32_t until_poll = kPollEvery;
+        std::uint32_t until_poll = 0;
         WorkerCounts counts;
     };
 
@@ -185,11 +193,12 @@ class Core {
     void wire_up(std::uint32_t slot, const std::uint32_t* producers, std::uint32_t count, bool pinned) {
         auto& own = table_.wired(slot);
         own.fanout.store(0, Site::wired_reset);
-        own.fanin_left.store(count + 1, Site::wired_reset);
+        own.fanin_left.store(count + (WHET_GRAPH_PLANT(wired_claim_not_counted) ? 0 : 1), Site::wired_reset);
         own.references.store(pinned ? 2 : 1, Site::wired_reset);
         std::uint32_t done = 0;
         for (std::uint32_t index = 0; index < count; ++index) {
-            table_.wired(producers[index]).references.fetch_add(1, Site::wired_hold);
+            if (!WHET_GRAPH_PLANT(wired_holds_nothing))
+                table_.wired(producers[index]).references.fetch_add(1, Site::wired_hold);
             if (!readiness_.wire(producers[index], slot, index)) ++done;
         }
         // One stays for the worker that claims the task, so this cannot be the last.
@@ -228,7 +237,7 @@ class Core {
 
     bool find(unsigned worker, std::uint32_t& slot) {
         if (polls() && --turns_[worker].until_poll == 0) {
-            turns_[worker].until_poll = kPollEvery;
+            turns_[worker].until_poll = shape_.poll_every;
             poll(worker, worker);
         }
         if (queues_[worker]->pop(slot)) return true;
@@ -238,7 +247,7 @@ class Core {
             if (ready_from_stream(worker, sequence, left, slot)) return true;
         }
         while (stream_.claim(worker, sequence, left)) {
-            if (left != 0) sleep_.announce();
+            if (left != 0 && !WHET_GRAPH_PLANT(claim_announces_nothing)) sleep_.announce();
             do {
                 if (ready_from_stream(worker, sequence, left, slot)) return true;
             } while (stream_.take(worker, sequence, left));
@@ -252,7 +261,7 @@ class Core {
             auto& victim = *queues_[(worker + distance) % shape_.workers];
             std::uint32_t count = 0;
             if (!victim.steal(kStealMost, slot, [&](std::uint32_t other) { kept[count++] = other; })) continue;
-            push_ready(worker, kept, count);
+            if (!WHET_GRAPH_PLANT(steal_drops_rest)) push_ready(worker, kept, count);
             turns_[worker].counts.stolen.add(1);
             return true;
         }
@@ -274,7 +283,7 @@ class Core {
 
     std::uint32_t poll(unsigned worker, unsigned owner) {
         WorkerCounts& counts = turns_[worker].counts;
-        const std::uint32_t moved = queues_[owner]->poll(kPollBudget, [this, &counts](std::uint32_t slot) {
+        const std::uint32_t moved = queues_[owner]->poll(shape_.poll_budget, [this, &counts](std::uint32_t slot) {
             counts.polled.add(1);
             return resolve(slot);
         });
@@ -313,7 +322,7 @@ class Core {
             return kEmpty;
         }
         std::uint32_t next = kEmpty;
-        std::uint32_t batch[kWokenBatch];
+        std::uint32_t batch[CoreShape::kMostWoken];
         std::uint32_t count = 0;
         const auto woken = [&](std::uint32_t ready) {
             turns_[worker].counts.woken.add(1);
@@ -322,8 +331,8 @@ class Core {
                 return;
             }
             batch[count++] = ready;
-            if (count == kWokenBatch) {
-                push_ready(worker, batch, count);
+            if (count == shape_.woken_batch) {
+                if (!WHET_GRAPH_PLANT(woken_batch_dropped)) push_ready(worker, batch, count);
                 count = 0;
             }
         };

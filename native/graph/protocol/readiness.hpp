@@ -6,6 +6,7 @@
 
 #include <cstdint>
 
+#include "graph/plants.hpp"
 #include "graph/protocol/slots.hpp"
 
 namespace whet::graph {
@@ -30,12 +31,16 @@ class Readiness {
             const std::uint32_t producer = table_.producer(slot, cursor - 1);
             Progress seen = static_cast<Progress>(table_.flag(producer).load(Site::flag_check));
             --cursor;
+            if (WHET_GRAPH_PLANT(walk_skips_a_producer) && cursor == 1) --cursor;
             if (seen == Progress::pending) {
                 own.cursor.set(cursor);
                 seen = register_at(producer, slot);
                 if (seen == Progress::pending) return Resolved::handed;
+                if (seen == Progress::failed && WHET_GRAPH_PLANT(late_registrar_not_poisoned)) continue;
+                if (seen == Progress::failed) own.poisoned.set(1);
+            } else if (seen == Progress::failed && !WHET_GRAPH_PLANT(walk_forgets_poison)) {
+                own.poisoned.set(1);
             }
-            if (seen == Progress::failed) own.poisoned.set(1);
         }
         return Resolved::ready;
     }
@@ -49,7 +54,7 @@ class Readiness {
         for (std::uint32_t index = 0; index < count; ++index) {
             const std::uint32_t producer = table_.producer(slot, index);
             const Progress seen = static_cast<Progress>(table_.flag(producer).load(Site::flag_check));
-            if (seen == Progress::failed) own.poisoned.set(1);
+            if (seen == Progress::failed && !WHET_GRAPH_PLANT(single_forgets_poison)) own.poisoned.set(1);
             if (seen == Progress::pending) {
                 last = producer;
                 if (++unmet > 1) return Resolved::pending;
@@ -59,7 +64,7 @@ class Readiness {
         own.cursor.set(0);
         const Progress seen = register_at(last, slot);
         if (seen == Progress::pending) return Resolved::handed;
-        if (seen == Progress::failed) own.poisoned.set(1);
+        if (seen == Progress::failed && !WHET_GRAPH_PLANT(single_late_not_poisoned)) own.poisoned.set(1);
         return Resolved::ready;
     }
 
@@ -74,7 +79,7 @@ class Readiness {
                 own.cursor.set(cursor);
                 return Resolved::pending;
             }
-            if (seen == Progress::failed) own.poisoned.set(1);
+            if (seen == Progress::failed && !WHET_GRAPH_PLANT(polling_forgets_poison)) own.poisoned.set(1);
             --cursor;
         }
         return Resolved::ready;
@@ -90,14 +95,17 @@ class Readiness {
     template <class Woken>
     void complete_waking(std::uint32_t slot, Progress result, Woken&& woken) {
         const std::uint32_t closed = result == Progress::done ? kClosedDone : kClosedFailed;
+        if (WHET_GRAPH_PLANT(byte_before_wake_close))
+            table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
         std::uint32_t waiter = table_[slot].wake.exchange(closed, Site::wake_close);
         table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
         while (waiter != kEmpty) {
             const std::uint32_t woken_slot = waiter - 1;
             Slot<Seam>& own = table_[woken_slot];
             waiter = own.next.get();
-            if (result == Progress::failed) own.poisoned.set(1);
+            if (result == Progress::failed && !WHET_GRAPH_PLANT(wake_forgets_poison)) own.poisoned.set(1);
             woken(woken_slot);
+            if (WHET_GRAPH_PLANT(second_waiter_lost)) break;
         }
     }
 
@@ -107,7 +115,7 @@ class Readiness {
         const std::uint64_t edge = (static_cast<std::uint64_t>(consumer + 1) << 32) | index;
         std::uint64_t head = fanout.load(Site::wired_peek);
         do {
-            if (head == kFanoutClosed) return false;
+            if (head == kFanoutClosed) return WHET_GRAPH_PLANT(wired_waits_for_done_producer);
             table_.set_link(consumer, index, head);
         } while (!fanout.compare_exchange(head, edge, Site::wired_link));
         return true;
@@ -119,8 +127,10 @@ class Readiness {
     // wired: tells the consumers, then drops the references on the producers and at last the own one.
     template <class Woken>
     void complete_wired(std::uint32_t slot, Progress result, Woken&& woken) {
-        table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+        if (!WHET_GRAPH_PLANT(wired_byte_after_close))
+            table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
         std::uint64_t edge = table_.wired(slot).fanout.exchange(kFanoutClosed, Site::wired_close);
+        if (WHET_GRAPH_PLANT(wired_consumer_lost) && edge != 0) edge = table_.link(edge);
         while (edge != 0) {
             const std::uint32_t consumer = static_cast<std::uint32_t>(edge >> 32) - 1;
             edge = table_.link(edge);
@@ -128,7 +138,9 @@ class Readiness {
         }
         const std::uint32_t count = table_[slot].fanin_count.get();
         for (std::uint32_t index = 0; index < count; ++index) release(table_.producer(slot, index));
-        release(slot);
+        if (WHET_GRAPH_PLANT(wired_byte_after_close))
+            table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+        if (!WHET_GRAPH_PLANT(wired_keeps_own_reference)) release(slot);
     }
 
     void release(std::uint32_t slot) { table_.wired(slot).references.fetch_sub(1, Site::wired_release); }
@@ -139,7 +151,7 @@ class Readiness {
         auto& wake = table_[producer].wake;
         std::uint32_t head = wake.load(Site::wake_peek);
         do {
-            if (head == kClosedDone) return Progress::done;
+            if (head == kClosedDone && !WHET_GRAPH_PLANT(late_registrar_waits)) return Progress::done;
             if (head == kClosedFailed) return Progress::failed;
             table_[slot].next.set(head);
         } while (!wake.compare_exchange(head, slot + 1, Site::wake_register));

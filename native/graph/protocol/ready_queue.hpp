@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "graph/plants.hpp"
 #include "graph/protocol/readiness.hpp"
 #include "graph/protocol/trace.hpp"
 
@@ -94,7 +95,7 @@ class alignas(64) ReadyQueue {
                     ++moved;
                     break;
                 case Resolved::pending:
-                    append_pending(slot);
+                    if (!WHET_GRAPH_PLANT(pending_lost_when_polled)) append_pending(slot);
                     break;
                 case Resolved::handed:
                     break;
@@ -125,6 +126,8 @@ class alignas(64) ReadyQueue {
         if (in_ring_ < capacity_ && overflow_first_ == kEmpty) {
             ring_[(ring_first_ + in_ring_) % capacity_] = slot;
             ++in_ring_;
+        } else if (WHET_GRAPH_PLANT(overflow_lost)) {
+            return;
         } else {
             table_[slot].next.set(kEmpty);
             if (overflow_first_ == kEmpty) {

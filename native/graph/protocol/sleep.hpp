@@ -4,6 +4,7 @@
 
 #include <cstdint>
 
+#include "graph/plants.hpp"
 #include "graph/protocol/atomics.hpp"
 
 namespace whet::graph {
@@ -29,15 +30,16 @@ class Sleep {
     // counts as asleep. False if the time ran out and nobody had announced anything.
     template <class FoundWork, class Timeout>
     bool sleep(FoundWork&& found_work, Timeout&& timeout_ns) {
-        const std::uint32_t ticket = ticket_.load(Site::idle_ticket);
-        sleepers_.fetch_add(1, Site::idle_enter);
+        std::uint32_t ticket = ticket_.load(Site::idle_ticket);
+        if (!WHET_GRAPH_PLANT(sleeper_not_counted)) sleepers_.fetch_add(1, Site::idle_enter);
         // A ring that met nobody asleep is still marked as under way; whoever read that mark and kept quiet made its
         // work visible before, so it is found below.
-        ringing_.exchange(0, Site::ring_clear);
-        const bool stay = found_work();
+        if (!WHET_GRAPH_PLANT(mark_of_ring_kept)) ringing_.exchange(0, Site::ring_clear);
+        const bool stay = found_work() && !WHET_GRAPH_PLANT(recheck_dropped);
+        if (WHET_GRAPH_PLANT(ticket_read_late)) ticket = ticket_.load(Site::idle_ticket);
         if (!stay) Seam::park(ticket_, ticket, timeout_ns());
-        sleepers_.fetch_sub(1, Site::idle_leave);
-        ringing_.exchange(0, Site::ring_clear);
+        if (!WHET_GRAPH_PLANT(sleeper_not_counted)) sleepers_.fetch_sub(1, Site::idle_leave);
+        if (!WHET_GRAPH_PLANT(mark_of_ring_kept)) ringing_.exchange(0, Site::ring_clear);
         return stay || ticket_.load(Site::idle_ticket) != ticket;
     }
 

@@ -27,8 +27,6 @@ enum class WakeTarget : std::uint8_t { last, first, single };
 // The completion byte. `failed` also stands for cancelled: consumers of either do not run.
 enum class Progress : std::uint8_t { pending, done, failed };
 
-inline constexpr std::uint32_t kInlineFanin = 5;
-
 // Lists of slots are linked by slot number plus one.
 inline constexpr std::uint32_t kEmpty = 0;
 inline constexpr std::uint32_t kClosedDone = 0xffffffff;
@@ -51,7 +49,7 @@ struct alignas(64) Slot {
     Plain<std::uint8_t> kind;
     Plain<std::uint8_t> poisoned;  // a producer failed: do not run
     Plain<std::uint32_t> cursor;   // producers below this index are not yet known to be done
-    Plain<std::uint32_t> fanin[kInlineFanin];
+    Plain<std::uint32_t> fanin[Seam::kInlineFanin];
 };
 
 // The wired policy's part of a slot. An edge is (consumer slot + 1) << 32 | fan-in index.
@@ -60,7 +58,7 @@ struct alignas(64) WiredSlot {
     typename Seam::template Atomic<std::uint64_t> fanout;      // list of edges, or closed
     typename Seam::template Atomic<std::uint32_t> fanin_left;  // unmet producers, plus one until claimed
     typename Seam::template Atomic<std::uint32_t> references;  // own completion, scope, consumers
-    typename Seam::template Plain<std::uint64_t> link[kInlineFanin];
+    typename Seam::template Plain<std::uint64_t> link[Seam::kInlineFanin];
 };
 
 inline constexpr std::uint64_t kFanoutClosed = ~std::uint64_t{0};
@@ -69,16 +67,22 @@ template <class Seam>
 class SlotTable {
   public:
     using Flag = typename Seam::template Atomic<std::uint8_t>;
+    template <class T>
+    using Plain = typename Seam::template Plain<T>;
 
     SlotTable(std::uint32_t window, bool wired)
         : window_(window),
           slots_(new Slot<Seam>[window]),
           flags_(new Flag[window]),
-          fanin_spill_(new const std::uint32_t*[window]()),
-          link_spill_(wired ? new std::uint64_t*[window]() : nullptr),
+          fanin_spill_(new const Plain<std::uint32_t>*[window]()),
+          link_spill_(wired ? new Plain<std::uint64_t>*[window]() : nullptr),
           wired_(wired ? new WiredSlot<Seam>[window] : nullptr) {}
 
     std::uint32_t slot_of(std::uint64_t sequence) const { return static_cast<std::uint32_t>(sequence) & (window_ - 1); }
+    // The task that a slot holds, given that it is in use: the only number below `head` within one window.
+    std::uint64_t task_in(std::uint32_t slot, std::uint64_t head) const {
+        return head - 1 - ((head - 1 - slot) & (window_ - 1));
+    }
     Slot<Seam>& operator[](std::uint32_t slot) { return slots_[slot]; }
     WiredSlot<Seam>& wired(std::uint32_t slot) { return wired_[slot]; }
     Flag& flag(std::uint32_t slot) { return flags_[slot]; }
@@ -86,10 +90,10 @@ class SlotTable {
     // Slot numbers of the producers. Beyond kInlineFanin they live in an array that the submitter frees at retirement.
     std::uint32_t producer(std::uint32_t slot, std::uint32_t index) {
         Slot<Seam>& own = slots_[slot];
-        if (own.fanin_count.get() <= kInlineFanin) return own.fanin[index].get();
-        return fanin_spill_[slot][index];
+        if (own.fanin_count.get() <= Seam::kInlineFanin) return own.fanin[index].get();
+        return fanin_spill_[slot][index].get();
     }
-    void set_spill(std::uint32_t slot, const std::uint32_t* producers, std::uint64_t* links) {
+    void set_spill(std::uint32_t slot, const Plain<std::uint32_t>* producers, Plain<std::uint64_t>* links) {
         fanin_spill_[slot] = producers;
         if (link_spill_) link_spill_[slot] = links;
     }
@@ -97,14 +101,14 @@ class SlotTable {
     std::uint64_t link(std::uint64_t edge) {
         const std::uint32_t slot = static_cast<std::uint32_t>(edge >> 32) - 1;
         const std::uint32_t index = static_cast<std::uint32_t>(edge);
-        if (slots_[slot].fanin_count.get() <= kInlineFanin) return wired_[slot].link[index].get();
-        return link_spill_[slot][index];
+        if (slots_[slot].fanin_count.get() <= Seam::kInlineFanin) return wired_[slot].link[index].get();
+        return link_spill_[slot][index].get();
     }
     void set_link(std::uint32_t slot, std::uint32_t index, std::uint64_t edge) {
-        if (slots_[slot].fanin_count.get() <= kInlineFanin) {
+        if (slots_[slot].fanin_count.get() <= Seam::kInlineFanin) {
             wired_[slot].link[index].set(edge);
         } else {
-            link_spill_[slot][index] = edge;
+            link_spill_[slot][index].set(edge);
         }
     }
 
@@ -112,8 +116,8 @@ class SlotTable {
     const std::uint32_t window_;
     std::unique_ptr<Slot<Seam>[]> slots_;
     std::unique_ptr<Flag[]> flags_;
-    std::unique_ptr<const std::uint32_t*[]> fanin_spill_;
-    std::unique_ptr<std::uint64_t*[]> link_spill_;
+    std::unique_ptr<const Plain<std::uint32_t>*[]> fanin_spill_;
+    std::unique_ptr<Plain<std::uint64_t>*[]> link_spill_;
     std::unique_ptr<WiredSlot<Seam>[]> wired_;
 };
 

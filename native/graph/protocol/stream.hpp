@@ -9,6 +9,7 @@
 #include <cstdint>
 #include <memory>
 
+#include "graph/plants.hpp"
 #include "graph/protocol/atomics.hpp"
 
 namespace whet::graph {
@@ -52,7 +53,10 @@ class Stream {
             if (!claim_.compare_exchange(next, next + run, Site::claim_take)) continue;
             sequence = static_cast<std::uint32_t>(next);
             left = static_cast<std::uint32_t>(run - 1);
-            if (left != 0) show(worker, sequence + 1, static_cast<std::uint32_t>(next + run));
+            if (left != 0) {
+                show(worker, sequence + (WHET_GRAPH_PLANT(claim_shows_first_again) ? 0 : 1),
+                     static_cast<std::uint32_t>(next + run));
+            }
             return true;
         }
     }
@@ -64,7 +68,10 @@ class Stream {
             std::uint64_t range = word.load(Site::range_peek);
             while (low(range) != high(range)) {
                 const std::uint32_t middle = low(range) + (high(range) - low(range)) / 2;
-                if (!word.compare_exchange(range, pack(low(range), middle), Site::range_steal)) continue;
+                if (!word.compare_exchange(range,
+                                           pack(low(range), middle + (WHET_GRAPH_PLANT(steal_leaves_middle) ? 1 : 0)),
+                                           Site::range_steal))
+                    continue;
                 sequence = middle;
                 left = high(range) - middle - 1;
                 if (left != 0) show(thief, middle + 1, high(range));
