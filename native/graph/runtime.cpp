@@ -19,6 +19,7 @@ CoreShape shape_of(const Config& config) {
     shape.window = config.window;
     shape.ready_capacity = config.ready_capacity;
     shape.longest_run = config.longest_run;
+    shape.timed = config.trace != TraceLevel::off;
     return shape;
 }
 
@@ -361,8 +362,12 @@ std::vector<PhaseCounters> Runtime::phases() const {
     for (unsigned worker = 0; worker < impl_->workers_.size(); ++worker) {
         all.push_back(impl_->workers_[worker]->trace.counters());
         const WorkerCounts& counts = impl_->core_.counts(worker);
-        all.back().count[static_cast<std::size_t>(Phase::poll)] = counts.polled.get();
-        all.back().count[static_cast<std::size_t>(Phase::wake)] = counts.woken.get();
+        const auto poll = static_cast<std::size_t>(Phase::poll);
+        const auto wake = static_cast<std::size_t>(Phase::wake);
+        all.back().count[poll] = counts.looked.get();
+        all.back().ns[poll] = counts.poll_ns.get();
+        all.back().count[wake] = counts.woken.get();
+        all.back().ns[wake] = counts.wake_ns.get();
     }
     const auto submit = static_cast<std::size_t>(Phase::submit);
     const PhaseCounters submitted = impl_->submit_trace_.counters();

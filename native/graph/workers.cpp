@@ -180,7 +180,7 @@ void Runtime::Impl::serve(unsigned worker) {
             }
             // After a nap without news it goes back to sleep at once.
             if (core_.sleep(
-                    kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); },
+                    worker, kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); },
                     [this] { return completions() != core_.stream().submitted(); })) {
                 patience.reset();
             }

@@ -246,7 +246,7 @@ struct Run {
                 Machine::active->step();
                 return stopped();
             };
-            core.sleep(1000, leave, [this] { return executed != core.stream().submitted(); });
+            core.sleep(worker, 1000, leave, [this] { return executed != core.stream().submitted(); });
         }
     }
 };

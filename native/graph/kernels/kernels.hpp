@@ -26,6 +26,8 @@ using Scalars = const std::uint64_t*;
 // overhead and order: probe.cpp
 int empty(Tensors, Scalars, void*);
 int spin(Tensors, Scalars, void* duration_ns);
+int spin_tail(Tensors, Scalars scalars, void* mean_ns);
+int device(Tensors, Scalars scalars, void* state);
 int mix(Tensors, Scalars, void* state);
 
 // paged attention, bfloat16 in and float32 sums: attention.cpp

@@ -29,13 +29,17 @@ struct CoreShape {
     std::uint32_t poll_budget = 128;  // pending tasks looked at in one go
     std::uint32_t woken_batch = 64;   // woken tasks that are queued in one go, at most kMostWoken
     static constexpr std::uint32_t kMostWoken = 64;
+    bool timed = false;  // polling and waking are timed; counts are always kept
 };
 
 // What a worker has done beyond running bodies. Counted by the worker alone.
 struct WorkerCounts {
-    Tally polled;  // looks at pending tasks
-    Tally woken;   // tasks made ready by a completion
-    Tally stolen;  // tasks or runs taken from another worker
+    Tally polls;    // rounds through a pending list
+    Tally looked;   // pending tasks looked at in them
+    Tally woken;    // tasks made ready by a completion
+    Tally stolen;   // tasks or runs taken from another worker
+    Tally poll_ns;  // where they are timed: in rounds through pending lists
+    Tally wake_ns;  // from the end of a body until all that it made ready is handed on
 };
 
 template <class Seam>
@@ -142,9 +146,9 @@ class Core {
     // body when another completes its last producer; that other one still sees it as unfinished and so takes naps.
     // False after a nap in which nothing was announced.
     template <class Leave, class Unfinished>
-    bool sleep(std::uint64_t poll_ns, Leave&& leave, Unfinished&& unfinished) {
+    bool sleep(unsigned worker, std::uint64_t poll_ns, Leave&& leave, Unfinished&& unfinished) {
         const bool called =
-            sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all()); },
+            sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all(worker)); },
                          [&] { return polls() && unfinished() && !WHET_GRAPH_PLANT(nap_without_limit) ? poll_ns : 0; });
         // Whoever slept through several announcements passes the rest on.
         if (has_work()) sleep_.announce();
@@ -281,12 +285,36 @@ class Core {
         return false;
     }
 
-    std::uint32_t poll(unsigned worker, unsigned owner) {
+    // Adds the time until it goes out of scope, if times are wanted.
+    class Timer {
+      public:
+        Timer(bool timed, Tally& ns) : ns_(timed ? &ns : nullptr), begun_(timed ? now_ns() : 0) {}
+        ~Timer() {
+            if (ns_ != nullptr) ns_->add(now_ns() - begun_);
+        }
+        Timer(const Timer&) = delete;
+        Timer& operator=(const Timer&) = delete;
+
+      private:
+        Tally* const ns_;
+        const std::uint64_t begun_;
+    };
+
+    // One round through the pending tasks of `owner`; how many became ready.
+    std::uint32_t look_through(unsigned worker, unsigned owner, std::uint32_t budget) {
+        ReadyQueue<Seam>& queue = *queues_[owner];
+        if (!queue.maybe_pending()) return 0;
         WorkerCounts& counts = turns_[worker].counts;
-        const std::uint32_t moved = queues_[owner]->poll(shape_.poll_budget, [this, &counts](std::uint32_t slot) {
-            counts.polled.add(1);
+        const Timer timer(shape_.timed, counts.poll_ns);
+        counts.polls.add(1);
+        return queue.poll(budget, [this, &counts](std::uint32_t slot) {
+            counts.looked.add(1);
             return resolve(slot);
         });
+    }
+
+    std::uint32_t poll(unsigned worker, unsigned owner) {
+        const std::uint32_t moved = look_through(worker, owner, shape_.poll_budget);
         if (moved > 1) sleep_.announce();
         return moved;
     }
@@ -300,10 +328,10 @@ class Core {
     }
 
     // Every pending task once; true if one became ready.
-    bool poll_all() {
+    bool poll_all(unsigned worker) {
         bool any = false;
-        for (auto& queue : queues_) {
-            any = queue->poll(shape_.window, [this](std::uint32_t slot) { return resolve(slot); }) != 0 || any;
+        for (unsigned owner = 0; owner < shape_.workers; ++owner) {
+            any = look_through(worker, owner, shape_.window) != 0 || any;
         }
         return any;
     }
@@ -321,6 +349,7 @@ class Core {
             readiness_.complete_polling(slot, result);
             return kEmpty;
         }
+        const Timer timer(shape_.timed, turns_[worker].counts.wake_ns);
         std::uint32_t next = kEmpty;
         std::uint32_t batch[CoreShape::kMostWoken];
         std::uint32_t count = 0;

@@ -80,7 +80,6 @@ class alignas(64) ReadyQueue {
     // the ready part. Returns how many moved.
     template <class Resolve>
     std::uint32_t poll(std::uint32_t budget, Resolve&& resolve) {
-        if (!maybe_pending()) return 0;
         lock();
         std::uint32_t looks = pending_ < budget ? pending_ : budget;
         std::uint32_t moved = 0;

@@ -10,8 +10,10 @@ namespace whet::graph {
 
 enum class TraceLevel : std::uint8_t { off, phases, tasks };
 
-// Times are taken for submit, dispatch (finding a task and resolving it, polling included), body, completion (waking
-// included) and idle; of poll and wake there are only counts, which are kept also when tracing is off.
+// Times are taken for submit, dispatch (finding a task and resolving it), body, completion (of the task before the
+// worker looks around) and idle. poll and wake are parts of these: rounds through pending lists, which fall into
+// dispatch and idle, and what a completion sets off. Their counts (pending tasks looked at, tasks woken) are kept also
+// when tracing is off.
 enum class Phase : std::uint8_t { submit, dispatch, body, completion, wake, poll, idle, count_ };
 inline constexpr std::size_t kPhases = static_cast<std::size_t>(Phase::count_);
 const char* name_of(Phase phase);

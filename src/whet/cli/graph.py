@@ -76,12 +76,30 @@ def run(**given: Any) -> None:
 @click.option("--rounds", type=click.IntRange(1, 1000), default=5, show_default=True, help="Interleaved rounds.")
 @click.option("--peers/--no-peers", default=True, help="Measure the installed peers beside (make bench-peers).")
 @click.option("--growth/--no-growth", default=True, help="Growth from 1 K to 500 K tasks.")
+@click.option(
+    "--bodies",
+    multiple=True,
+    metavar="LENGTH",
+    help="Instead: what waiting costs with bodies of 5us, tail:5us or device:5us; repeat, or `all`.",
+)
+@click.option("--tasks", type=click.IntRange(1, 1 << 20), help="With --bodies: about so many, where the shape allows.")
 @options.as_json
 def bench(**given: Any) -> None:
-    """ns per task of every policy at 1 and 2 workers, the replay of a built graph, peers where installed."""
-    from whet.cli.graph_bench import show
+    """ns per task of every policy at 1 and 2 workers, the replay of a built graph, peers where installed.
 
-    show(**given)
+    With --bodies: every policy and wake target when bodies take time, with woken and looked-at tasks and the time that
+    polling and waking take.
+    """
+    from whet.cli.graph_bench import chosen_workloads, show, show_latency
+
+    bodies, tasks = given.pop("bodies"), given.pop("tasks")
+    if bodies:
+        chosen = chosen_workloads(given["names"], everything=given["everything"])
+        show_latency(chosen, bodies, given["rounds"], tasks or 0, as_json=given["as_json"])
+    elif tasks is not None:
+        raise BadInput("--tasks goes with --bodies", cure="give --bodies too, or leave it out")
+    else:
+        show(**given)
 
 
 @command.command("trace", short_help="who ran which task when, for ui.perfetto.dev")

@@ -12,7 +12,7 @@ from whet.errors import BadInput
 from whet.evidence.green_turns import green_turns
 from whet.evidence.registry import load
 from whet.evidence.rig import Plan
-from whet.graph import bench, hardware_workers, overhead, workloads
+from whet.graph import bench, hardware_workers, latency, overhead, workloads
 from whet.graph.overhead import case_of
 from whet.protocol import Case, parse_variant
 
@@ -22,11 +22,16 @@ if TYPE_CHECKING:
 PEER_FOLDER = Path("build/peers")
 
 
-def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, growth: bool, as_json: bool) -> None:
+def chosen_workloads(names: tuple[str, ...], *, everything: bool) -> tuple[str, ...]:
     chosen = workloads.names() if everything else names or bench.DEFAULT
     for name in chosen:
         if name not in workloads.names():
             raise BadInput(f"there is no workload {name!r}", cure=f"workloads: {', '.join(workloads.names())}")
+    return chosen
+
+
+def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, growth: bool, as_json: bool) -> None:
+    chosen = chosen_workloads(names, everything=everything)
     counts = (1, 2) if hardware_workers() > 1 else (1,)
     found = bench.installed_peers(PEER_FOLDER) if peers else {}
     figures: list[Figure] = []
@@ -77,6 +82,26 @@ def show(*, names: tuple[str, ...], everything: bool, rounds: int, peers: bool, 
         out.print("no peers installed: `make bench-peers` builds those that can be had")
 
 
+def show_latency(names: Sequence[str], bodies: Sequence[str], rounds: int, tasks: int, *, as_json: bool) -> None:
+    """What waiting costs on these workloads; `tasks` other than 0 makes those that are a family that large."""
+    lengths = [latency.Bodies.parse(text) for text in (latency.STANDARD if "all" in bodies else bodies)]
+    workers = min(2, hardware_workers())
+    costs = []
+    with progress("graph bench", len(names) * len(lengths)) as advance:
+        for name in names:
+            family = name.partition(":")[0]
+            sized = tasks != 0 and family in workloads.families()
+            graph, size = (family, tasks) if sized else (name, 0)
+            for length in lengths:
+                case = case_of(graph, size, length.ns, length.kind)
+                costs += latency.costs(case, workers, rounds, checked_turns)
+                advance(1, f"{name}, {length}")
+    if as_json:
+        print_json({"costs": costs})
+        return
+    _latency_tables(costs)
+
+
 def checked_turns(variants: Sequence[str], case: Case, repeats: int) -> dict[str, list[Mapping[str, int]]]:
     """Behind the gate, each variant in a bench of its own."""
     loaded = load(f"{overhead.__file__}:{overhead.OverheadEngine.__name__}")
@@ -86,6 +111,22 @@ def checked_turns(variants: Sequence[str], case: Case, repeats: int) -> dict[str
     return {
         text: [turn.regions_ns for turn in turns[str(variant)]] for text, variant in zip(variants, chosen, strict=True)
     }
+
+
+def _latency_tables(costs: Sequence[latency.Cost]) -> None:
+    from rich.table import Table
+
+    out = console()
+    for name, bodies in dict.fromkeys((c.workload, c.bodies) for c in costs):
+        rows = [c for c in costs if (c.workload, c.bodies) == (name, bodies)]
+        table = Table(title=f"{name}: {rows[0].tasks:,} tasks, bodies {bodies}, {rows[0].workers} workers; per task")
+        for column in ("way", "wall ns", "processor ns", "woken", "looked at", "poll ns", "wake ns", "poll share"):
+            table.add_column(column, justify="left" if column == "way" else "right")
+        for c in rows:
+            times = (f"{c.wall_ns:,.0f}", f"{c.cpu_ns:,.0f}", f"{c.woken:.3f}", f"{c.looked:.2f}")
+            table.add_row(c.way, *times, f"{c.poll_ns:,.0f}", f"{c.wake_ns:,.0f}", f"{c.poll_share:.0%}")
+        out.print(table)
+    out.print("poll share: of the time of all workers outside bodies and submission, in runs with every phase timed")
 
 
 def _tables(figures: list[Figure], grown: list[Figure]) -> None:

@@ -15,7 +15,7 @@ from whet.graph import workloads
 from whet.graph.batch import Batch
 from whet.graph.bodies import kernel
 from whet.graph.built import Graph
-from whet.graph.runtime import POLICIES, Runtime
+from whet.graph.runtime import POLICIES, WAKE_TARGETS, Runtime, WakeTarget
 from whet.graph.workloads import Workload
 from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Tolerance, Variant, VariantSpec
 
@@ -23,6 +23,7 @@ MOST_TASKS = 1 << 20
 WORD = 2**64 - 1
 WORKERS = Knob("workers", 2, minimum=1, maximum=64, help="threads, the submitting one counted")
 EDGES = Knob("edges", "inferred", choices=("inferred", "given"), help="from the tensors, or passed along")
+WAKE_TARGET = Knob("wake_target", "last", choices=WAKE_TARGETS, help="the producer that wakes a waiting task")
 WINDOW = Knob("window", 16384, minimum=4, maximum=1 << 20, help="tasks in flight, a power of two")
 
 
@@ -43,7 +44,8 @@ class Prepared:
             self.batch = Batch(work, bodies, dependencies="given" if given else "inferred")
             window = int(variant.knobs.get("window", WINDOW.default))
             (policy,) = (p for p in POLICIES if p == variant.name)
-            self.runtime = Runtime(policy=policy, workers=self.workers, window=window)
+            target = wake_target_of(variant)
+            self.runtime = Runtime(policy=policy, wake_target=target, workers=self.workers, window=window)
 
     def run(self, seed: int, cells: Array) -> None:
         self.words[0], self.words[3] = cells.ctypes.data, seed
@@ -70,10 +72,11 @@ class GraphEngine(Engine):
 
     def variants(self) -> Sequence[VariantSpec]:
         knobs = (WORKERS, EDGES, WINDOW)
+        hybrid = (*knobs, WAKE_TARGET)
         return [
             VariantSpec("wired", "fan-out lists, fan-in counters, reference counts", knobs, _power_of_two),
             VariantSpec("polling", "completion bytes read from a pending list", knobs, _power_of_two),
-            VariantSpec("hybrid", "polling, with a wake list for the last unmet producer", knobs, _power_of_two),
+            VariantSpec("hybrid", "polling, with a wake list at one unmet producer", hybrid, _power_of_two),
             VariantSpec("replay", "built once, run again", (WORKERS, Knob("coarsen", True, help="components alone"))),
         ]
 
@@ -99,6 +102,12 @@ class GraphEngine(Engine):
     def close(self, state: Prepared) -> None:
         if state.runtime is not None:
             state.runtime.close(10.0)
+
+
+def wake_target_of(variant: Variant) -> WakeTarget:
+    wanted = variant.knobs.get(WAKE_TARGET.name, WAKE_TARGET.default)
+    (target,) = (name for name in WAKE_TARGETS if name == wanted)
+    return target
 
 
 def mixed_in_order(work: Workload, base: int) -> Array:

@@ -30,7 +30,8 @@ from whet.graph.tensors import OutExisting, Tensor
 
 Policy = Literal["wired", "polling", "hybrid"]
 POLICIES: tuple[Policy, ...] = ("wired", "polling", "hybrid")
-WAKE_TARGETS = ("last", "first", "single")
+WakeTarget = Literal["last", "first", "single"]
+WAKE_TARGETS: tuple[WakeTarget, ...] = ("last", "first", "single")
 RETAINS = ("scope", "consumers")
 TRACES = ("off", "phases", "tasks")
 CLOSE_AT_EXIT_S = 5.0
@@ -82,7 +83,7 @@ class Runtime(Submitter):
         window: int = 16384,
         heap_bytes: int = 256 << 20,
         retain: Literal["scope", "consumers"] = "scope",
-        wake_target: Literal["last", "first", "single"] = "last",
+        wake_target: WakeTarget = "last",
         ready_capacity: int = 1024,
         tensormap_capacity: int = 65536,
         output_align: int = 64,
