@@ -31,6 +31,8 @@ PEERS = {
     "taskflow": 1 << 20,
     "tbb_tasks": 1 << 20,
     "tbb_flow": 1 << 20,
+    "levels_gomp": 1 << 20,
+    "levels_omp": 1 << 20,
     "openmp_gomp": 1 << 18,
     "openmp_omp": 1 << 18,
     "starpu": 1 << 14,
