@@ -61,7 +61,10 @@
     X(cancel_below_one_more)         \
     X(cancelled_one_runs)            \
     X(failed_region_not_kept)        \
-    X(failed_region_forgotten)
+    X(failed_region_forgotten)       \
+    X(deque_bottom_before_item)      \
+    X(deque_last_without_race)       \
+    X(deque_bottom_not_restored)
 
 namespace whet::graph {
 

@@ -35,6 +35,7 @@ struct Scenario {
     std::uint32_t cancel_before = ~0U;  // before submitting this one, all that are there are cancelled
     std::uint32_t cancel_one = ~0U;     // this one is, as soon as it is there
     unsigned most = 2;                  // tasks per step
+    unsigned items = 0;                 // not 0: no tasks, but so many items through a deque of capacity shape.window
     std::uint32_t leaves_after = ~0U;   // when this one is done, the submitter leaves the rest to the others
 };
 

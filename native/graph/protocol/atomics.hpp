@@ -40,21 +40,32 @@ enum class Site : std::uint8_t {
     wired_reclaim,  // submitter: are all references gone
     lock_take,      // queue lock                                               <- lock_drop
     lock_drop,
-    size_show,      // under the lock: how many tasks are queued                 -> size_peek, idle_recheck
-    size_peek,      // anyone: is a look worth a lock
-    idle_enter,     // worker: about to sleep                                    -> idle_check
-    idle_leave,     // worker: awake again
-    idle_check,     // whoever made work: does anybody sleep
-    idle_recheck,   // worker, after idle_enter: is there work after all
-    ring_claim,     // whoever made work: only one wake-up at a time              -> ring_clear
-    ring_clear,     // woken worker, before it looks for work
-    idle_ticket,    // worker: value to sleep on
-    idle_ring,      // whoever made work: changes the value, then wakes
-    failure_count,  // worker: one more failed or cancelled; submitter: collected
-    failure_note,   // worker, before flag_done: tasks from here on have not failed  (published by flag_done)
-    failure_look,   // anyone who knows that the task is done
-    cancel_set,     // anyone: what is not to begin
-    cancel_look,    // worker, before a body
+    size_show,           // under the lock: how many tasks are queued                 -> size_peek, idle_recheck
+    size_peek,           // anyone: is a look worth a lock
+    idle_enter,          // worker: about to sleep                                    -> idle_check
+    idle_leave,          // worker: awake again
+    idle_check,          // whoever made work: does anybody sleep
+    idle_recheck,        // worker, after idle_enter: is there work after all
+    ring_claim,          // whoever made work: only one wake-up at a time              -> ring_clear
+    ring_clear,          // woken worker, before it looks for work
+    idle_ticket,         // worker: value to sleep on
+    idle_ring,           // whoever made work: changes the value, then wakes
+    failure_count,       // worker: one more failed or cancelled; submitter: collected
+    failure_note,        // worker, before flag_done: tasks from here on have not failed  (published by flag_done)
+    failure_look,        // anyone who knows that the task is done
+    cancel_set,          // anyone: what is not to begin
+    cancel_look,         // worker, before a body
+    deque_own,           // owner: its own bottom
+    deque_item,          // owner puts it, owner or thief takes it; published by deque_push
+    deque_push,          // owner: one more item                                  -> deque_steal_bottom
+    deque_look,          // anyone: is a try worth it
+    deque_claim,         // owner: takes the bottom item unless it is the last    -> deque_steal_bottom
+    deque_pop_top,       // owner, after deque_claim: has a thief come so far     <- deque_steal
+    deque_last,          // owner: races for the last item
+    deque_restore,       // owner: the deque is empty
+    deque_steal_top,     // thief: where to take
+    deque_steal_bottom,  // thief, after deque_steal_top: is there anything
+    deque_steal,         // thief: takes it
     count_,
 };
 
@@ -64,27 +75,32 @@ struct SiteOrder {
 };
 
 inline constexpr SiteOrder kSites[static_cast<std::size_t>(Site::count_)] = {
-    {"head_publish", std::memory_order_seq_cst},  {"head_observe", std::memory_order_acquire},
-    {"claim_peek", std::memory_order_relaxed},    {"claim_take", std::memory_order_relaxed},
-    {"range_give", std::memory_order_seq_cst},    {"range_peek", std::memory_order_relaxed},
-    {"range_take", std::memory_order_relaxed},    {"range_steal", std::memory_order_acquire},
-    {"flag_clear", std::memory_order_relaxed},    {"flag_done", std::memory_order_release},
-    {"flag_check", std::memory_order_acquire},    {"flag_reclaim", std::memory_order_acquire},
-    {"wake_clear", std::memory_order_relaxed},    {"wake_peek", std::memory_order_acquire},
-    {"wake_register", std::memory_order_acq_rel}, {"wake_close", std::memory_order_acq_rel},
-    {"wired_count", std::memory_order_acq_rel},   {"wired_reset", std::memory_order_relaxed},
-    {"wired_link", std::memory_order_acq_rel},    {"wired_peek", std::memory_order_acquire},
-    {"wired_close", std::memory_order_acq_rel},   {"wired_hold", std::memory_order_relaxed},
-    {"wired_release", std::memory_order_release}, {"wired_reclaim", std::memory_order_acquire},
-    {"lock_take", std::memory_order_acquire},     {"lock_drop", std::memory_order_release},
-    {"size_show", std::memory_order_seq_cst},     {"size_peek", std::memory_order_relaxed},
-    {"idle_enter", std::memory_order_seq_cst},    {"idle_leave", std::memory_order_relaxed},
-    {"idle_check", std::memory_order_seq_cst},    {"idle_recheck", std::memory_order_seq_cst},
-    {"ring_claim", std::memory_order_release},    {"ring_clear", std::memory_order_acquire},
-    {"idle_ticket", std::memory_order_acquire},   {"idle_ring", std::memory_order_release},
-    {"failure_count", std::memory_order_relaxed}, {"failure_note", std::memory_order_relaxed},
-    {"failure_look", std::memory_order_relaxed},  {"cancel_set", std::memory_order_relaxed},
-    {"cancel_look", std::memory_order_relaxed},
+    {"head_publish", std::memory_order_seq_cst},       {"head_observe", std::memory_order_acquire},
+    {"claim_peek", std::memory_order_relaxed},         {"claim_take", std::memory_order_relaxed},
+    {"range_give", std::memory_order_seq_cst},         {"range_peek", std::memory_order_relaxed},
+    {"range_take", std::memory_order_relaxed},         {"range_steal", std::memory_order_acquire},
+    {"flag_clear", std::memory_order_relaxed},         {"flag_done", std::memory_order_release},
+    {"flag_check", std::memory_order_acquire},         {"flag_reclaim", std::memory_order_acquire},
+    {"wake_clear", std::memory_order_relaxed},         {"wake_peek", std::memory_order_acquire},
+    {"wake_register", std::memory_order_acq_rel},      {"wake_close", std::memory_order_acq_rel},
+    {"wired_count", std::memory_order_acq_rel},        {"wired_reset", std::memory_order_relaxed},
+    {"wired_link", std::memory_order_acq_rel},         {"wired_peek", std::memory_order_acquire},
+    {"wired_close", std::memory_order_acq_rel},        {"wired_hold", std::memory_order_relaxed},
+    {"wired_release", std::memory_order_release},      {"wired_reclaim", std::memory_order_acquire},
+    {"lock_take", std::memory_order_acquire},          {"lock_drop", std::memory_order_release},
+    {"size_show", std::memory_order_seq_cst},          {"size_peek", std::memory_order_relaxed},
+    {"idle_enter", std::memory_order_seq_cst},         {"idle_leave", std::memory_order_relaxed},
+    {"idle_check", std::memory_order_seq_cst},         {"idle_recheck", std::memory_order_seq_cst},
+    {"ring_claim", std::memory_order_release},         {"ring_clear", std::memory_order_acquire},
+    {"idle_ticket", std::memory_order_acquire},        {"idle_ring", std::memory_order_release},
+    {"failure_count", std::memory_order_relaxed},      {"failure_note", std::memory_order_relaxed},
+    {"failure_look", std::memory_order_relaxed},       {"cancel_set", std::memory_order_relaxed},
+    {"cancel_look", std::memory_order_relaxed},        {"deque_own", std::memory_order_relaxed},
+    {"deque_item", std::memory_order_relaxed},         {"deque_push", std::memory_order_release},
+    {"deque_look", std::memory_order_relaxed},         {"deque_claim", std::memory_order_seq_cst},
+    {"deque_pop_top", std::memory_order_seq_cst},      {"deque_last", std::memory_order_seq_cst},
+    {"deque_restore", std::memory_order_relaxed},      {"deque_steal_top", std::memory_order_seq_cst},
+    {"deque_steal_bottom", std::memory_order_seq_cst}, {"deque_steal", std::memory_order_seq_cst},
 };
 
 constexpr std::memory_order order_of(Site site) { return kSites[static_cast<std::size_t>(site)].order; }

@@ -22,7 +22,7 @@ namespace whet::graph {
 
 struct alignas(64) ReplayGraph::Worker {
     explicit Worker(std::size_t capacity) : deque(capacity) {}
-    StealDeque deque;
+    StealDeque<MachineSeam> deque;
     std::int64_t executed = 0;
     std::int64_t cancelled = 0;
     std::int64_t finished = 0;  // counted tasks not yet taken off Session::remaining
@@ -39,6 +39,7 @@ struct ReplayGraph::Session {
         return (std::uint64_t{first} << 32) | length;
     }
 
+    using Deque = StealDeque<MachineSeam>;
     static constexpr std::uint32_t kNone = 0xffffffff;
     static constexpr std::uint32_t kPollEvery = 1024;   // tasks between two questions to the caller
     static constexpr std::uint64_t kNap_ns = 200'000;   // after which an idle worker looks again unasked
@@ -283,13 +284,13 @@ struct ReplayGraph::Session {
 
     std::uint64_t take(std::size_t seat) {
         for (unsigned step = 1; step < count; ++step) {
-            StealDeque& victim = graph.workers_[(seat + step) % count]->deque;
+            Deque& victim = graph.workers_[(seat + step) % count]->deque;
             if (victim.looks_empty()) continue;
             std::uint64_t item = victim.steal();
-            while (item == StealDeque::kLost) item = victim.steal();
-            if (item != StealDeque::kNothing) return item;
+            while (item == Deque::kLost) item = victim.steal();
+            if (item != Deque::kNothing) return item;
         }
-        return StealDeque::kNothing;
+        return Deque::kNothing;
     }
 
     // A loop of calls, to `stop` or to the first trouble. `place` is where it stands, also when a body throws; it is
@@ -381,11 +382,11 @@ struct ReplayGraph::Session {
         Patience patience(count <= Pool::hardware_workers());
         for (;;) {
             std::uint64_t item = own.deque.pop();
-            if (item == StealDeque::kNothing) {
+            if (item == Deque::kNothing) {
                 count_finished(own);
                 item = take(seat);
             }
-            if (item == StealDeque::kNothing) {
+            if (item == Deque::kNothing) {
                 if (take_rest(own, worker)) continue;
                 if (remaining.load(std::memory_order_acquire) == 0) return;
                 // Nothing to do, and the caller of this replay is gone or wants to go.
