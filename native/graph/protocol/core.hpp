@@ -345,11 +345,16 @@ class Core {
     // Publishes the result of a task and returns a successor to run next (plus one), or kEmpty. Further successors go
     // to the worker's queue.
     std::uint32_t finish(unsigned worker, std::uint32_t slot, Progress result) {
+        if (!shape_.timed || shape_.policy == Policy::polling) [[likely]]
+            return complete(worker, slot, result);
+        const Timer timer(true, turns_[worker].counts.wake_ns);
+        return complete(worker, slot, result);
+    }
+    [[gnu::noinline]] std::uint32_t complete(unsigned worker, std::uint32_t slot, Progress result) {
         if (shape_.policy == Policy::polling) {
             readiness_.complete_polling(slot, result);
             return kEmpty;
         }
-        const Timer timer(shape_.timed, turns_[worker].counts.wake_ns);
         std::uint32_t next = kEmpty;
         std::uint32_t batch[CoreShape::kMostWoken];
         std::uint32_t count = 0;
