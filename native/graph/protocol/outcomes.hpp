@@ -15,15 +15,9 @@
 
 #include "graph/plants.hpp"
 #include "graph/protocol/core.hpp"
+#include "graph/submitter/failures.hpp"
 
 namespace whet::graph {
-
-struct Failure {
-    int result = 0;          // what the body returned
-    std::uint32_t name = 0;  // of the task
-    bool cancelled = false;  // it did not run
-    std::string message{};   // instead of a result
-};
 
 template <class Seam>
 class Outcomes {

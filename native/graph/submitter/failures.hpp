@@ -1,0 +1,16 @@
+// What is known of a task that failed or was cancelled, as whoever waits for it is told. Outcomes keeps them.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+namespace whet::graph {
+
+struct Failure {
+    int result = 0;          // what the body returned
+    std::uint32_t name = 0;  // of the task
+    bool cancelled = false;  // it did not run
+    std::string message{};   // instead of a result
+};
+
+}  // namespace whet::graph
