@@ -19,7 +19,6 @@ from whet.evidence.accounting import (
     LEAST_TURNS,
     UNEVEN_SHARE,
     Accounts,
-    Untimed,
 )
 from whet.evidence.record import CONTROL, EMPTY, Sample
 
@@ -330,9 +329,7 @@ def beside(random, *, base_ns, own_ns, base_untimed_ns, own_untimed_ns, scatter=
         wall, untimed = (mean * random.lognormal(0, scatter, shape) for mean in (wall_ns, untimed_ns))
         samples[name] = turns(name, wall, wall + 100 * US, wall)
         kept = zip(samples[name], untimed.ravel().tolist(), strict=True)
-        accounts.untimed[name] = {
-            sample.round: Untimed(sample.wall_ns, excess, 2 * sample.wall_ns) for sample, excess in kept
-        }
+        accounts.warm_ups[name] = {sample.round: excess_ns for sample, excess_ns in kept}
     return accounts, samples
 
 

@@ -99,7 +99,7 @@ def test_inputs_hang_on_the_seed_alone(desk):
     seen = []
     for seed in (5, 6, 5):
         table.referee.draw(Draw(seeds=[seed]))
-        table.referee.reveal(Reveal(arm=0))
+        table.referee.reveal(Reveal(arm=0, slots=[0]))
         seen.append(table.x().copy())
     assert np.array_equal(seen[0], seen[2]) and not np.array_equal(seen[0], seen[1])
     assert np.array_equal(seen[0], Twice().prepare(CASE, 5)["x"])
@@ -110,7 +110,7 @@ def test_drawing_shows_nothing_until_it_is_revealed_and_only_to_that_arm(desk):
     table = desk()
     table.referee.draw(Draw(seeds=[5]))
     assert not table.x(0).any() and not table.x(1).any()
-    table.referee.reveal(Reveal(arm=1))
+    table.referee.reveal(Reveal(arm=1, slots=[0]))
     assert not table.x(0).any() and table.x(1).any()
     table.referee.draw(Draw(seeds=[6]))
     assert np.array_equal(table.x(1), Twice().prepare(CASE, 5)["x"])
@@ -119,7 +119,9 @@ def test_drawing_shows_nothing_until_it_is_revealed_and_only_to_that_arm(desk):
 def test_every_slot_has_inputs_and_answers_of_its_own(desk):
     table = desk(slots=3)
     table.referee.draw(Draw(seeds=[7, 8, 9]))
-    table.referee.reveal(Reveal(arm=0))
+    table.referee.reveal(Reveal(arm=0, slots=[0]))
+    assert table.x(slot=0).any() and not table.x(slot=1).any(), "the others are not revealed yet"
+    table.referee.reveal(Reveal(arm=0, slots=[1, 2]))
     table.referee.expect(Expect(slots=[0, 1]))
     for slot, seed in enumerate((7, 8, 9)):
         assert np.array_equal(table.x(slot=slot), Twice().prepare(CASE, seed)["x"])
@@ -148,7 +150,7 @@ def test_the_oracle_sees_seeds_and_copies_of_the_inputs(desk):
     table = desk(broken(oracle=oracle))
     table.referee.draw(Draw(seeds=[5]))
     table.referee.expect(Expect(slots=[0]))
-    table.referee.reveal(Reveal(arm=0))
+    table.referee.reveal(Reveal(arm=0, slots=[0]))
     assert seen == [(1, 5, ["w", "x"])] and np.array_equal(table.x(), Twice().prepare(CASE, 5)["x"])
 
 
@@ -156,7 +158,7 @@ def test_changed_inputs_are_seen(desk, tried):
     table = desk(slots=2)
     table.referee.draw(Draw(seeds=[5, 6]))
     for slot in (0, 1):
-        table.referee.reveal(Reveal(arm=0))
+        table.referee.reveal(Reveal(arm=0, slots=[0, 1]))
         assert table.referee.kept(Kept(arm=0)) == IsKept(kept=True)
         table.x(slot=slot)[3] += 1
         assert table.referee.kept(Kept(arm=0)) == IsKept(kept=False)
@@ -202,7 +204,7 @@ def test_an_oracle_that_cannot_answer_is_bad_input(engine, desk, tried):
     table = desk(engine)
     with pytest.raises(BadInput) as caught:
         table.referee.draw(Draw(seeds=[5]))
-        table.referee.reveal(Reveal(arm=0))
+        table.referee.reveal(Reveal(arm=0, slots=[0]))
         table.referee.expect(Expect(slots=[0]))
     assert caught.value.cure
     tried("malformed inputs")
@@ -254,6 +256,6 @@ def test_a_case_of_no_size_is_laid_out(desk):
     )
     table = desk(empty)
     table.referee.draw(Draw(seeds=[1]))
-    table.referee.reveal(Reveal(arm=0))
+    table.referee.reveal(Reveal(arm=0, slots=[0]))
     table.referee.expect(Expect(slots=[0]))
     assert table.x().shape == table.expected().shape == (0,)

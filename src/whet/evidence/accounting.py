@@ -5,8 +5,8 @@ anyway, which the empty variant shows in the same blocks. Both are judged as the
 a block, an interval over blocks. A variant that hides less than the smallest effect of interest gains nothing by it.
 Who lies only now and then makes blocks differ, and so widens that interval: a sign test over rounds finds those.
 
-The first call of a warm turn is not timed, nor is tidying up before it. Work that a variant moves there is found by
-balance: what these take more than a rival's is held against what its timed calls save.
+Warming up before a turn, a call that does not count and tidying, is not timed. Work that a variant moves there is found
+by balance: what it takes more than a rival's is held against what its timed calls save.
 """
 
 from __future__ import annotations
@@ -50,17 +50,8 @@ Value = Callable[[Sample], float]
 
 
 @dataclass(frozen=True)
-class Untimed:
-    """What a turn holds besides its timed calls; `excess_ns` is tidying up and what its first call takes too long."""
-
-    first_ns: int
-    excess_ns: float
-    cpu_ns: int
-
-
-@dataclass(frozen=True)
 class Moved:
-    """Work that may have been moved out of the timed calls of a turn, beside what these save against a rival."""
+    """Work that may have been moved from the timed calls of a turn to its warm-up, beside what these save."""
 
     excess_ns: float
     saved_ns: float
@@ -68,7 +59,9 @@ class Moved:
 
 @dataclass
 class Accounts:
-    """The books of one trial. `threads`, `firsts` and `untimed` are kept by arm as the turns go by.
+    """The books of one trial. `threads`, `firsts` and `warm_ups` are kept by arm as the turns go by.
+
+    `warm_ups` has by round what warming up took beyond a timed call.
 
     Without `near` the span from outside has a network in it and says nothing about the variant.
     """
@@ -76,21 +69,21 @@ class Accounts:
     effect: float
     judge: Judge = "median"
     clock: str = "wall"
+    warm: bool = True
     baseline: str = ""
     near: bool = True
     cores: dict[int, int] = field(default_factory=dict)
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)
-    untimed: dict[str, dict[int, Untimed]] = field(default_factory=dict)
+    warm_ups: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def note(self, name: str, label: Sequence[str | int], reading: Reading) -> None:
         """Books what a sample does not hold. `label` is a round's kind and number."""
         if reading.calls > 1:
             self.firsts.setdefault(name, []).append(reading.longest)
         if label[0] == "round":
-            late_ns = reading.first_ns - reading.wall_ns / reading.calls if reading.first_ns else 0.0
-            kept = Untimed(reading.first_ns, reading.tidy_ns + late_ns, reading.cpu_ns)
-            self.untimed.setdefault(name, {})[int(label[1])] = kept
+            excess_ns = reading.warm_up_ns - (reading.wall_ns / reading.calls if self.warm else 0)
+            self.warm_ups.setdefault(name, {})[int(label[1])] = excess_ns
 
     def complaints(self, samples: Mapping[str, Sequence[Sample]]) -> dict[str, Red]:
         """The arms whose times cannot be believed, each with the reason."""
@@ -133,20 +126,13 @@ class Accounts:
         """
         threads = self.threads.get(name, 1)
         slack_ns = TURN_SLACK_NS + (SPIN_SLACK_NS * (threads - 1) if self._parallel(own) else THREAD_SLACK_NS)
-        over = self._over(own, empty, self._beyond_its_window, slack_ns, "mean")
+        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns, "mean")
         if over is None:
             return None
         return Red("worked outside its clock", f"{over / 1e6:.3f} ms of processor time per turn fit into no window")
 
-    def _beyond_its_window(self, sample: Sample) -> float:
-        cores = self.cores.get(sample.block, 1)
-        untimed = self.untimed.get(sample.variant, {}).get(sample.round)
-        if untimed is None:
-            return sample.cpu_ns - sample.wall_ns * cores
-        return untimed.cpu_ns - (sample.wall_ns + untimed.first_ns) * cores
-
     def _prepared(self, name: str, samples: Mapping[str, Sequence[Sample]]) -> Red | None:
-        """Its untimed calls do what its timed ones leave out, by more than caches can explain."""
+        """Its warm-ups do what its timed calls leave out, by more than caches can explain."""
         others = [arm for arm in samples if arm not in (name, CONTROL, EMPTY)]
         for rival in [] if name == CONTROL else others if name == self.baseline else [self.baseline]:
             own = samples[name]
@@ -160,7 +146,7 @@ class Accounts:
         return None
 
     def moved(self, own: Sequence[Sample], other: Sequence[Sample], alarms: float) -> Moved | None:
-        """Untimed work of `own` beyond that of `other`, if it makes up for what its timed calls save."""
+        """What warming up costs `own` more than `other`, if that makes up for what its timed calls save."""
         mine, theirs = (_by_block(some, self._excess, "mean") for some in (own, other))
         walls = [_by_block(some, lambda s: s.wall_ns / s.calls, "mean") for some in (own, other)]
         calls = own[0].calls if own else 1
@@ -174,8 +160,7 @@ class Accounts:
         return Moved(float(excess.mean()) + TURN_SLACK_NS, float(saved.mean()))
 
     def _excess(self, sample: Sample) -> float:
-        untimed = self.untimed.get(sample.variant, {}).get(sample.round)
-        return untimed.excess_ns if untimed else 0.0
+        return self.warm_ups.get(sample.variant, {}).get(sample.round, 0.0)
 
     def _below(self, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
         """No call can be shorter than one that does nothing."""
@@ -251,8 +236,8 @@ class Accounts:
 
 def moved_in_words(moved: Moved, rival: str) -> str:
     return (
-        f"its untimed first call and tidying take {moved.excess_ns / 1e6:.3f} ms more than those of {rival}, and its "
-        f"timed calls save {moved.saved_ns / 1e6:.3f} ms"
+        f"warming up takes it {moved.excess_ns / 1e6:.3f} ms longer than {rival}, and its timed calls save "
+        f"{moved.saved_ns / 1e6:.3f} ms"
     )
 
 

@@ -29,8 +29,8 @@ from whet.evidence.messages import (
     Load,
     Raised,
     Seal,
-    Tidy,
     Turn,
+    WarmUp,
 )
 from whet.evidence.registry import where
 from whet.evidence.runnable import Portable, Runnable, runnable
@@ -124,9 +124,14 @@ class Bench:
         system.host().seal()
         return Done()
 
-    def tidy(self, _: Tidy) -> Done | Raised:
+    def warm_up(self, asked: WarmUp) -> Done | Raised:
+        assert self._runnable is not None
         try:
+            for inputs, outputs in self._pairs[: asked.calls]:
+                self._runnable.run(self._state, inputs, outputs)
             gc.collect()
+        except (Unsupported, DeviceError):
+            raise
         except BaseException as error:
             return Raised(text=self._told(error))
         return Done(patched=[name for name, clock in CLOCKS.items() if getattr(time, name, None) is not clock])
@@ -135,7 +140,7 @@ class Bench:
         """The very first thing is the clock, the very last the answer."""
         assert self._runnable is not None
         try:
-            start, ends = self._timed(self._runnable.run, self._state, self._pairs[: asked.calls])
+            start, ends = self._timed(self._runnable.run, self._state, self._pairs[asked.first :][: asked.calls])
             if not asked.with_timing:
                 return Claim(start_ns=start, ends_ns=ends)
             timing = self._runnable.timing(self._state)
@@ -222,7 +227,7 @@ def serve(channel_fd: int, pid: int, granted: Granted) -> None:
         Load: bench.load,
         Layout: bench.open,
         Seal: bench.seal,
-        Tidy: bench.tidy,
+        WarmUp: bench.warm_up,
         Turn: bench.turn,
         Describe: bench.describe,
         Feed: bench.feed,

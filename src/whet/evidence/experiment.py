@@ -95,8 +95,13 @@ class Experiment:
             extra["revisions"] = {name: tree.commit for name, tree in self.plan.trees.items()}
         surroundings = environment.capture(self._engine_folder(), extra)
         memory = self._memory()
-        accounts = Accounts(effect=self.effect, judge=self.judge, clock=self.plan.clock, baseline=self.baseline)
-        accounts.near = self.plan.elsewhere is None
+        accounts = Accounts(
+            effect=self.effect,
+            judge=self.judge,
+            clock=self.plan.clock,
+            warm=self.plan.regime == "warm",
+            baseline=self.baseline,
+        )
         with rig_for(self.plan) as rig:
             readings, refusals = self._gate(rig)
             result, chosen = self._trial(rig, readings, accounts)
@@ -212,7 +217,7 @@ class Experiment:
             for name, found in rig.round(("probe", number), rig.alive, calls=calls).items():
                 if isinstance(found, Red):
                     reds[name] = found
-                elif number and found.timed_cpu_ns > PARALLEL_FACTOR * found.wall_ns + PARALLEL_LEAST_NS:
+                elif number and found.cpu_ns > PARALLEL_FACTOR * found.wall_ns + PARALLEL_LEAST_NS:
                     parallel = True
         return parallel, reds
 

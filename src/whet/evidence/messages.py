@@ -70,9 +70,10 @@ class Draw(Request, frozen=True, kw_only=True, tag=True):
 
 
 class Reveal(Request, frozen=True, kw_only=True, tag=True):
-    """To the referee: write the round's inputs where one arm reads them."""
+    """To the referee: write these of the round's inputs where one arm reads them."""
 
     arm: int
+    slots: list[int]
 
 
 class Kept(Request, frozen=True, kw_only=True, tag=True):
@@ -126,13 +127,16 @@ class Seal(Request, frozen=True, kw_only=True, tag=True):
     """To a bench: no new process, no file opened for writing from now on."""
 
 
-class Tidy(Request, frozen=True, kw_only=True, tag=True):
-    """To a bench: everything tidied for the turn that comes next."""
+class WarmUp(Request, frozen=True, kw_only=True, tag=True):
+    """To a bench: so many calls that do not count, on the first slots, and everything tidied for the turn."""
+
+    calls: int
 
 
 class Turn(Request, frozen=True, kw_only=True, tag=True):
-    """To a bench: so many calls, each on a slot of its own, as fast as it can. It does not know which of them count."""
+    """To a bench: so many calls, each on a slot of its own from `first` on, as fast as it can."""
 
+    first: int
     calls: int
     with_timing: bool = False
 
@@ -197,7 +201,7 @@ class Raised(Answer, frozen=True, kw_only=True, tag=True):
 
 
 class Claim(Answer, frozen=True, kw_only=True, tag=True):
-    """What a variant's process says about its turn. `ends_ns` are the stamps after each call, the first one's too."""
+    """What a variant's process says about its turn. `ends_ns` are the stamps after each call."""
 
     start_ns: int
     ends_ns: list[int]
@@ -207,13 +211,9 @@ class Claim(Answer, frozen=True, kw_only=True, tag=True):
     waits: list[str] = []
     sheet: Sheet | None = None
 
-    def first_ns(self, untimed: int) -> int:
-        """What the calls before the timed ones took."""
-        return self.ends_ns[untimed - 1] - self.start_ns if untimed else 0
-
-    def wall_ns(self, untimed: int) -> int:
-        """What the timed calls took."""
-        return self.ends_ns[-1] - self.start_ns - self.first_ns(untimed)
+    @property
+    def wall_ns(self) -> int:
+        return self.ends_ns[-1] - self.start_ns
 
 
 class Described(Answer, frozen=True, kw_only=True, tag=True):
@@ -267,7 +267,7 @@ class Measured(Answer, frozen=True, kw_only=True, tag=True):
     layout: Layout
 
 
-ToBench = Load | Layout | Seal | Tidy | Turn | Describe | Feed | Finish | Attempt
+ToBench = Load | Layout | Seal | WarmUp | Turn | Describe | Feed | Finish | Attempt
 ToReferee = Load | Measure | Layout | Draw | Reveal | Kept | Expect | Save
 ToJudge = Layout | Poison | Judge | Save | Evict
 FromBench = Hello | Done | Failed | Raised | Claim | Described | Fed | Attempted

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -78,8 +78,8 @@ class Officials:
     def draw(self, drawn: list[int]) -> int:
         return int(self._ask(self._referee, Done, messages.Draw(seeds=drawn)).spent_ns)
 
-    def reveal(self, arm: int) -> None:
-        self._ask(self._referee, Done, messages.Reveal(arm=arm))
+    def reveal(self, arm: int, slots: Iterable[int]) -> None:
+        self._ask(self._referee, Done, messages.Reveal(arm=arm, slots=list(slots)))
 
     def kept(self, arm: int) -> bool:
         return bool(self._ask(self._referee, IsKept, messages.Kept(arm=arm)).kept)

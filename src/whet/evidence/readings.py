@@ -17,8 +17,8 @@ class Reading:
     `wall_ns` is what the variant's own clock says and `outside_ns` the span from thaw to its answer, less waiting for
     others to leave a core; `waited_ns` is the time in which its main thread could have run but had no core. `error` is
     the largest error of an output, as a share of what the tolerance allows; `longest` the share of the turn that its
-    first call took if that was the longest. `calls` were timed; before them came, in the same window, a first call of
-    `first_ns` by its own clock, and before the window tidying up, `tidy_ns` as seen from outside.
+    first call took if that was the longest. `warm_up_ns` is what came before it took as seen from outside: in a warm
+    turn a first call that does not count, and tidying up.
     """
 
     calls: int
@@ -32,17 +32,11 @@ class Reading:
     check: str
     error: float = 0.0
     longest: float = 0.0
-    first_ns: int = 0
-    tidy_ns: int = 0
+    warm_up_ns: int = 0
     regions_ns: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)
     waits: Sequence[str] = ()
     sheet: Sheet | None = None
-
-    @property
-    def timed_cpu_ns(self) -> int:
-        """The processor time of the timed calls: what they had of the whole, as they had of its span."""
-        return round(self.cpu_ns * self.wall_ns / max(1, self.wall_ns + self.first_ns))
 
     def signed(self, digest: str, check: str, error: float) -> Reading:
         """The same with the judge's word on it."""

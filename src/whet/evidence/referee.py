@@ -79,8 +79,8 @@ class Referee:
 
     def reveal(self, asked: Reveal) -> Done:
         memory = self._inputs[asked.arm]
-        for given, fields in zip(self._prepared, self._layout.inputs.groups, strict=False):
-            _copy_into(buffers.views(memory, fields), given)
+        for slot in asked.slots:
+            _copy_into(buffers.views(memory, self._layout.inputs.groups[slot]), self._prepared[slot])
         return Done()
 
     def kept(self, asked: Kept) -> IsKept:

@@ -178,7 +178,7 @@ class RemoteRig(Rig):
             # What a program is first run on; nothing in it is secret.
             self.officials.draw([seeds.derive(self.plan.seed, "first")])
             for name in arms:
-                self.officials.reveal(self.stands[name].arm)
+                self.officials.reveal(self.stands[name].arm, [0])
         except OfficialLost as lost:
             raise lost.fault from None
         for name in arms:
@@ -212,8 +212,8 @@ class RemoteRig(Rig):
         worker = stand.worker
         if worker is None:
             return Red("died", "the process is gone")
-        self.officials.reveal(stand.arm)
         asked = self.untimed + calls
+        self.officials.reveal(stand.arm, range(asked))
         fed: Sequence[Mapping[str, bytes]] | Red = [{}] * asked
         if stand.name != EMPTY:
             heard = self._heard(lambda: self._asked(worker, messages.Feed(calls=asked), Fed))
@@ -248,7 +248,7 @@ class RemoteRig(Rig):
             digest="",
             check="",
             longest=timed[0] / wall_ns if calls >= 4 and timed[0] == max(timed) else 0.0,
-            first_ns=first_ns,
+            warm_up_ns=first_ns,
             regions_ns=dict(ran.regions_ns),
         )
 

@@ -1,13 +1,14 @@
 """Referee, judge and benches of one plan: the turns that the benches take, and the rounds they make up.
 
 A bench is frozen unless it is its turn. In a round the referee draws inputs in private and the judge poisons every
-output; then each arm in turn tidies up, is frozen, gets the round's inputs, is thawed, says that it is done and is
-frozen again. The first call of a warm turn is like all others, on inputs of its own and judged, but does not count.
-What comes back per arm is a `Reading` or a `Red`.
+output; then each arm in turn warms up on one of them, is frozen, gets the others, is thawed, says that it is done and
+is frozen again. The call that warms up is judged like the others but does not count. What comes back per arm is a
+`Reading` or a `Red`.
 """
 
 from __future__ import annotations
 
+import itertools
 import os
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -139,7 +140,7 @@ class Rig(Benches):
 
     @property
     def untimed(self) -> int:
-        """Calls at the start of a turn that do not count: they find the caches as the arm before left them."""
+        """Calls before a turn that do not count: they find the caches as the arm before left them."""
         return int(self.plan.regime == "warm" and not self.long_calls)
 
     @property
@@ -212,15 +213,16 @@ class Rig(Benches):
         worker = stand.worker
         if worker is None:
             return Red("died", "the process is gone")
-        tidied = self._heard(lambda: self._tidy(stand, worker))
-        if isinstance(tidied, Red):
-            return tidied
-        # Outside of what a bench is blamed for: these are the officials' own doing.
-        self.officials.reveal(stand.arm)
+        # Revealing is outside of what a bench is blamed for: it is the officials' own doing.
+        self.officials.reveal(stand.arm, range(self.untimed))
+        warmed = self._heard(lambda: self._warm_up(stand, worker))
+        if isinstance(warmed, Red):
+            return warmed
+        self.officials.reveal(stand.arm, range(self.untimed, self.untimed + calls))
         if self.plan.regime == "cold":
             self.officials.evict(self.cores)
         found = self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
-        return replace(found, tidy_ns=tidied) if isinstance(found, Reading) else found
+        return replace(found, warm_up_ns=warmed) if isinstance(found, Reading) else found
 
     def _heard(self, step: Callable[[], T]) -> T | Red:
         """What a bench answered, or what it is refused for: its faults cost nobody else anything."""
@@ -255,46 +257,45 @@ class Rig(Benches):
         )
 
     def _timed(self, stand: Stand, worker: Worker, calls: int, seed: int, timing: bool) -> Reading | Red:
-        asked = self.untimed + calls
-        window = self._window(worker, messages.Turn(calls=asked, with_timing=timing), self.plan.call_limit_s * asked)
-        stand.calls += asked
+        asked = messages.Turn(first=self.untimed, calls=calls, with_timing=timing)
+        window = self._window(worker, asked, self.plan.call_limit_s * calls)
+        stand.calls += calls
         if isinstance(window.answer, messages.Raised):
             return Red("raised", window.answer.text)
         claim: Claim = worker.must_be(Claim, window.answer)
         if self.host.children(worker.pid):
             return Red("left a process", "a process that it started goes on after run() had returned")
         stamps = [window.thawed_ns, claim.start_ns, *claim.ends_ns, window.heard_ns]
-        if len(claim.ends_ns) != asked or stamps != sorted(stamps):
+        if len(claim.ends_ns) != calls or stamps != sorted(stamps):
             return Red("its clock and ours disagree", "its time stamps lie outside the span in which it ran")
         if not self._sealed and not self.officials.kept(stand.arm):
             return Red("inputs changed", "the inputs are not what they were before the turn")
         for region, spent_ns in claim.regions_ns.items():
             stand.regions_ns.setdefault(region, []).append(spent_ns)
-        wall_ns, first_ns = claim.wall_ns(self.untimed), claim.first_ns(self.untimed)
         return Reading(
             calls=calls,
-            wall_ns=wall_ns,
+            wall_ns=claim.wall_ns,
             # Some of the waiting lies inside the claim, and some after the answer.
-            outside_ns=max(wall_ns, window.span_ns - first_ns),
+            outside_ns=max(claim.wall_ns, window.span_ns),
             cpu_ns=window.used.cpu_ns,
             waited_ns=window.used.waited_ns,
             device_ns=claim.device_ns,
             seed=seed,
             digest="",
             check="",
-            longest=_longest(claim),
-            first_ns=first_ns,
+            longest=_longest([claim.start_ns, *claim.ends_ns]),
             regions_ns=claim.regions_ns,
             tags=claim.tags,
             waits=claim.waits,
             sheet=claim.sheet,
         )
 
-    def _tidy(self, stand: Stand, worker: Worker) -> int | Red:
-        """What tidying up took, as seen from outside."""
+    def _warm_up(self, stand: Stand, worker: Worker) -> int | Red:
+        """What it took, as seen from outside."""
         stand.turns += 1
         # Once it has run: does it come to rest? Later it would only be asked again.
-        window = self._window(worker, messages.Tidy(), self.plan.call_limit_s, rests=stand.turns == 2)
+        asked = messages.WarmUp(calls=self.untimed)
+        window = self._window(worker, asked, self.plan.call_limit_s, rests=stand.turns == 2)
         if isinstance(window.answer, messages.Raised):
             return Red("raised", window.answer.text)
         done: Done = worker.must_be(Done, window.answer)
@@ -368,13 +369,12 @@ class Rig(Benches):
         self._fds.clear()
 
 
-def _longest(claim: Claim) -> float:
+def _longest(stamps: Sequence[int]) -> float:
     """The share of a turn that its longest call took, if that call was the first; else 0."""
-    whole_ns = claim.wall_ns(0)
-    if len(claim.ends_ns) < 4 or whole_ns <= 0:
+    spans = [end - start for start, end in itertools.pairwise(stamps)]
+    whole_ns = stamps[-1] - stamps[0]
+    if len(spans) < 4 or whole_ns <= 0:
         return 0.0
-    starts = [claim.start_ns, *claim.ends_ns[:-1]]
-    spans = [end - start for start, end in zip(starts, claim.ends_ns, strict=True)]
     return spans[0] / whole_ns if spans[0] == max(spans) else 0.0
 
 

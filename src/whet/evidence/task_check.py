@@ -60,7 +60,7 @@ class Questions:
         groups = layout.outputs.groups[:SEEDS]
         before = [_copied(buffers.views(expected, group)) for group in groups][::-1]
         self._officials.draw(drawn)
-        self._officials.reveal(0)
+        self._officials.reveal(0, range(SEEDS))
         self._officials.expect(list(range(SEEDS)))
         after = [_copied(buffers.views(expected, group)) for group in groups]
         constant = buffers.views(fixed, layout.fixed.groups[0])

@@ -318,7 +318,7 @@ def _sample(name: str, number: int, place: int, block: int, reading: Reading) ->
         seed=reading.seed,
         calls=reading.calls,
         wall_ns=reading.wall_ns,
-        cpu_ns=reading.timed_cpu_ns,
+        cpu_ns=reading.cpu_ns,
         device_ns=reading.device_ns,
         check=reading.check,
         digest=reading.digest,
