@@ -15,7 +15,7 @@
 
 #include "graph/plants.hpp"
 #include "graph/protocol/core.hpp"
-#include "graph/submitter/failures.hpp"
+#include "graph/protocol/failure.hpp"
 
 namespace whet::graph {
 
