@@ -225,7 +225,7 @@ def test_memory_of_others_is_used_in_place_and_tracked(kind):
     assert seen.tolist() == [7.0] * 8
 
 
-@pytest.mark.parametrize("given", [[1.0, 2.0], 3.0, "text", None, object(), {"a": 1}], ids=lambda one: type(one).__name__)
+@pytest.mark.parametrize("given", [[1.0, 2.0], 3.0, "text", None, object(), {"a": 1}], ids=lambda x: type(x).__name__)
 def test_what_would_have_to_be_copied_is_refused(given):
     with pytest.raises(BadInput, match="is not a numpy array"):
         In(given)
