@@ -168,28 +168,33 @@ void check_memory(const Kernel& kernel) {
         CHECK(engine.ledger().current_bytes() == n * point_bytes);
     }
     // Every allocation of a run fails once: a typed error, nothing kept, and the next run is right.
-    const Inputs in{walk(20), random_scalars(20)};
-    const G1Affine want = reference(in);
-    // Every buffer of a call but the prepared points; a forced number of windows takes buckets, few points none.
-    for (const auto& [windows, buffers] : {std::pair{11u, 16L}, std::pair{0u, 1L}}) {
+    struct Case {
+        std::size_t n;
+        unsigned windows;
+        long buffers;  // of a call, but the prepared points
+    };
+    // A forced number of windows takes buckets; points so few that every kernel does without take one buffer.
+    for (const auto& [n, windows, buffers] : {Case{20, 11, 16}, Case{8, 0, 1}}) {
+        const Inputs in{walk(n), random_scalars(n)};
+        const G1Affine want = reference(in);
         long failures = 0;
         RunOptions options;
         options.windows = windows;
         for (long at = 0; at < 20; ++at) {
             Engine engine(kernel, 2);
-            engine.prepare(bytes_of(in.points), 20, true);
+            engine.prepare(bytes_of(in.points), n, true);
             engine.ledger().fail_after(at);
             Report report;
             try {
-                engine.run(bytes_of(in.scalars), 20, options, report);
+                engine.run(bytes_of(in.scalars), n, options, report);
             } catch (const EngineError& error) {
                 CHECK(error.trouble() == Trouble::out_of_memory);
-                CHECK(engine.ledger().current_bytes() == 20 * point_bytes);
+                CHECK(engine.ledger().current_bytes() == n * point_bytes);
                 ++failures;
             }
             engine.ledger().fail_after(-1);
             Report again;
-            CHECK(engine.run(bytes_of(in.scalars), 20, options, again) == want);
+            CHECK(engine.run(bytes_of(in.scalars), n, options, again) == want);
         }
         CHECK(failures == buffers);
     }

@@ -246,7 +246,6 @@ def test_truncated_and_mangled_files(tmp_path, tried):
 FILE = str(EXAMPLE)
 WRONG_COMMANDS = [
     ["ab"],
-    ["ab", FILE, "powers"],
     ["ab", FILE, "powers", "powers"],
     ["ab", FILE, "powers", "nothing"],
     ["ab", FILE, "powers", "horner", "--n", "many"],

@@ -121,7 +121,7 @@ def test_what_only_the_others_say_is_no_message_of_a_bench():
     for message in (
         messages.IsKept(kept=True),
         messages.Judged(reports={}),
-        messages.Turn(calls=1),
+        messages.Turn(first=0, calls=1),
         messages.Seal(),
         messages.Load(),
     ):

@@ -259,7 +259,7 @@ def test_a_frozen_bench_neither_runs_nor_reads(level, tmp_path, monkeypatch):
         for seed in (1, 2):
             before, used = bytes(outputs[:16]), rig.host.usage(stand.worker.pid).cpu_ns
             rig.officials.draw([seed])
-            rig.officials.reveal(stand.arm)
+            rig.officials.reveal(stand.arm, [0])
             time.sleep(0.05)
             assert bytes(outputs[:16]) == before and rig.host.usage(stand.worker.pid).cpu_ns == used
             secret = bytes(inputs[place : place + 8])
