@@ -136,7 +136,9 @@ def test_a_browser_behind_a_webdriver_server(tmp_path):
         done = CliRunner().invoke(root, [*words, "--device", device, "--store", str(tmp_path / "s")])
         assert done.exit_code in (0, 2), done.output
         run = json.loads(done.stdout)
-        assert run["device"] == device and all(gate["green"] for gate in run["gates"])
+        assert run["device"] == device and all(gate["green"] for gate in run["gates"]), [
+            gate["failure"] and gate["failure"]["detail"] for gate in run["gates"]
+        ]
     finally:
         serving.terminate()
         serving.wait(20)

@@ -151,7 +151,8 @@ class Accounts:
         walls = [_by_block(some, lambda s: s.wall_ns / s.calls, "mean") for some in (own, other)]
         calls = own[0].calls if own else 1
         common = sorted(mine.keys() & theirs.keys())
-        if len(common) < LEAST_BLOCKS:
+        # Elsewhere a program is data: it cannot tell its calls apart.
+        if not self.near or len(common) < LEAST_BLOCKS:
             return None
         excess = np.array([mine[b] - theirs[b] - TURN_SLACK_NS for b in common])
         saved = np.array([(walls[1][b] - walls[0][b]) * calls for b in common])

@@ -120,7 +120,7 @@ class RemoteRig(Rig):
 
     def warnings(self) -> list[Warning]:
         found = []
-        if self._cooled:
+        if self._cooled and self._drifted():
             factor = median(self._reference_ns[-3:]) / median(self._reference_ns[:REFERENCE_FIRST])
             found.append(Kind.DEVICE_DRIFT(f"a kernel that never changes took {factor:.2f} times as long as at first"))
         if self.disturbances:
