@@ -46,7 +46,7 @@ std::vector<Case> make_cases() {
     infinite.points[7] = infinite.points[599] = G1Affine::infinity();
     cases.push_back(infinite);
     // So few that there are no buckets, one at a time and eight to a vector: all kinds again, from the cases above.
-    for (const std::ptrdiff_t end : {3, 20, 75}) {
+    for (const std::ptrdiff_t end : {2, 3, 20, 75}) {
         for (const std::size_t of : {std::size_t{0}, std::size_t{3}, std::size_t{4}, std::size_t{5}, std::size_t{6}}) {
             cases.push_back({{cases[of].points.begin(), cases[of].points.begin() + end},
                              {cases[of].scalars.begin(), cases[of].scalars.begin() + end},
