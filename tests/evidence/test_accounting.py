@@ -20,6 +20,7 @@ from whet.evidence.accounting import (
     UNEVEN_SHARE,
     Accounts,
 )
+from whet.evidence.readings import Reading
 from whet.evidence.record import CONTROL, EMPTY, Sample
 
 US, MS = 1_000, 1_000_000
@@ -374,3 +375,29 @@ def test_a_first_call_on_cold_caches_is_no_moved_work(scatter, tried):
     assert found == 0
     assert doubts <= 300 * 2 * FALSE_DOUBTS
     tried("honest trials", 300)
+
+
+def test_a_call_too_long_to_warm_up_with_has_no_excess_for_it():
+    """Where calls are long none comes before the turn: then a quick variant saves without having moved anything."""
+    random = np.random.default_rng(5)
+    accounts = Accounts(effect=0.02, baseline="slow")
+    samples = {}
+    for name, call_ns in (("slow", 200 * MS), ("quick", 4 * MS)):
+        wall = call_ns * random.lognormal(0, 0.05, (8, 8))
+        samples[name] = turns(name, wall, wall + 100 * US, wall)
+        for sample in samples[name]:
+            reading = Reading(
+                calls=1,
+                wall_ns=sample.wall_ns,
+                outside_ns=sample.outside_ns,
+                cpu_ns=sample.cpu_ns,
+                waited_ns=0,
+                device_ns=None,
+                seed=0,
+                digest="",
+                check="",
+                warm_up_ns=150_000,
+            )
+            accounts.note(name, ("round", sample.round), reading)
+    assert accounts.complaints(samples) == {}
+    assert accounts.moved(samples["quick"], samples["slow"], FALSE_DOUBTS) is None

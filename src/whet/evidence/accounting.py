@@ -69,7 +69,6 @@ class Accounts:
     effect: float
     judge: Judge = "median"
     clock: str = "wall"
-    warm: bool = True
     baseline: str = ""
     near: bool = True
     cores: dict[int, int] = field(default_factory=dict)
@@ -82,7 +81,7 @@ class Accounts:
         if reading.calls > 1:
             self.firsts.setdefault(name, []).append(reading.longest)
         if label[0] == "round":
-            excess_ns = reading.warm_up_ns - (reading.wall_ns / reading.calls if self.warm else 0)
+            excess_ns = reading.warm_up_ns - reading.warm_up_calls * reading.wall_ns / reading.calls
             self.warm_ups.setdefault(name, {})[int(label[1])] = excess_ns
 
     def complaints(self, samples: Mapping[str, Sequence[Sample]]) -> dict[str, Red]:

@@ -99,7 +99,6 @@ class Experiment:
             effect=self.effect,
             judge=self.judge,
             clock=self.plan.clock,
-            warm=self.plan.regime == "warm",
             baseline=self.baseline,
         )
         with rig_for(self.plan) as rig:

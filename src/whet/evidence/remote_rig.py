@@ -249,6 +249,7 @@ class RemoteRig(Rig):
             check="",
             longest=timed[0] / wall_ns if calls >= 4 and timed[0] == max(timed) else 0.0,
             warm_up_ns=first_ns,
+            warm_up_calls=self.untimed,
             regions_ns=dict(ran.regions_ns),
         )
 

@@ -222,7 +222,9 @@ class Rig(Benches):
         if self.plan.regime == "cold":
             self.officials.evict(self.cores)
         found = self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
-        return replace(found, warm_up_ns=warmed) if isinstance(found, Reading) else found
+        if isinstance(found, Red):
+            return found
+        return replace(found, warm_up_ns=warmed, warm_up_calls=self.untimed)
 
     def _heard(self, step: Callable[[], T]) -> T | Red:
         """What a bench answered, or what it is refused for: its faults cost nobody else anything."""
