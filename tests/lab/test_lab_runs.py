@@ -77,7 +77,8 @@ def test_sums_in_a_browser_started_by_the_command(tmp_path, capsys):
 
 def test_a_users_own_kernel(chromium_device, tmp_path):
     run = compared(chromium_device, str(SAXPY), ["small", "large"], Case(sizes={"n": 1000}), store=tmp_path / "s")
-    assert all(gate.green for gate in run.gates) and run.verdicts[0].outcome is not Outcome.REFUSED
+    assert [gate.failure for gate in run.gates if not gate.green] == [], run.verdicts
+    assert run.verdicts[0].outcome is not Outcome.REFUSED
     assert run.gates[0].full_checks > 10
     assert run.regions["small"].keys() == {"saxpy"}
     assert "device elsewhere" in run.isolation.name and "outside clock" in run.isolation.missing

@@ -77,6 +77,7 @@ class LabDevice:
         rows = [{"variant": name, "gate": "waiting"} for name in variants]
         self._there.clear()
         self._prepared.clear()
+        self._losses.clear()
         self._shown = {"title": title, "note": "starting", "share": 0, "rows": rows}
         self._view = self._shown
 
