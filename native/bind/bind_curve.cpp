@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bind/arrays.hpp"
+#include "bind/interpreter_lock.hpp"
 #include "curve/batch.hpp"
 #include "curve/fixed_base.hpp"
 #include "curve/glv.hpp"
@@ -57,7 +58,7 @@ nb::tuple read_rows(const Points& raw, bool montgomery, bool check_curve) {
     Output<G1Affine> out(in.size());
     FirstDefect defect;
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         defect = read_in_pieces(in, montgomery, check_curve, out.span());
     }
     return nb::make_tuple(out.release(), defect.index, static_cast<int>(defect.reason));
@@ -67,7 +68,7 @@ auto write_rows(const Points& points) {
     const auto in = elements<G1Affine>(points);
     Output<Limbs<8>> out(in.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         write_points(in, out.span());
     }
     return out.release();
@@ -77,7 +78,7 @@ nb::tuple check_rows(const Points& points) {
     const auto in = elements<G1Affine>(points);
     FirstDefect defect;
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         defect = check_on_curve(in);
     }
     return nb::make_tuple(defect.index, static_cast<int>(defect.reason));
@@ -90,7 +91,7 @@ nb::tuple recover(const Scalars& x, const Flags& second, bool by_size) {
     Output<G1Affine> out(in.size());
     FirstDefect defect;
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         defect = decompress(in, wanted, by_size ? RootRule::larger : RootRule::odd, out.span(), msm::fastest_roots());
     }
     return nb::make_tuple(out.release(), defect.index, static_cast<int>(defect.reason));
@@ -100,7 +101,7 @@ auto normalised(const Rows<12>& points) {
     const auto in = elements<G1Jacobian>(points);
     Output<G1Affine> out(in.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         normalise<Bn254>(in, out.span());
     }
     return out.release();
@@ -110,7 +111,7 @@ auto generator_multiples(const Scalars& scalars) {
     const auto in = elements<Scalar256>(scalars);
     Output<G1Affine> out(in.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         multiply_generator(in, out.span());
     }
     return out.release();
@@ -121,7 +122,7 @@ template <class Function>
 auto jacobian_rows(std::size_t n, Function&& function) {
     Output<G1Affine> out(n);
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         std::vector<G1Jacobian> results(n);
         for (std::size_t i = 0; i < n; ++i) results[i] = function(i);
         normalise<Bn254>(std::span<const G1Jacobian>(results), out.span());
@@ -169,7 +170,7 @@ auto in_subgroup(const Points& a) {
     const auto p = elements<G1Affine>(a);
     Output<unsigned char, unsigned char> out(p.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         for (std::size_t i = 0; i < p.size(); ++i) out.span()[i] = is_in_subgroup(p[i]);
     }
     return out.release();
@@ -185,7 +186,7 @@ auto split_scalars(const Scalars& scalars) {
     const auto k = elements<Scalar256>(scalars);
     Output<Limbs<6>> out(k.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         for (std::size_t i = 0; i < k.size(); ++i) {
             const glv::Split s = glv::split(Fr::reduce(k[i]));
             out.span()[i] = {s.k1.magnitude[0], s.k1.magnitude[1], s.k1.negative,

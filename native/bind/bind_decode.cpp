@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "bind/interpreter_lock.hpp"
 #include "decode/layer.hpp"
 #include "decode/stream.hpp"
 
@@ -118,7 +119,7 @@ class BoundLayer {
         step.out = out.data();
         step.k_out = k_out.data();
         step.v_out = v_out.data();
-        nb::gil_scoped_release unlocked;
+        const whet::bind::Unlocked unlocked;
         return layer_->run(step, {wo_split, fc1_shared, spin, fused, claimed}, timed);
     }
 
@@ -156,7 +157,7 @@ class BoundReader {
             require(reinterpret_cast<std::uintptr_t>(array.data()) % alignof(std::uint64_t) == 0, "not aligned");
             stretches.push_back({array.data(), array.size()});
         }
-        nb::gil_scoped_release unlocked;
+        const whet::bind::Unlocked unlocked;
         return read_stretches(pool_, isa_, stretches, streams);
     }
 

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "bind/arrays.hpp"
+#include "bind/interpreter_lock.hpp"
 #include "field/batch.hpp"
 
 namespace nb = nanobind;
@@ -22,7 +23,7 @@ auto map(const Raw& a, Function&& function) {
     const auto in = elements<From>(a);
     Output<To> out(in.size());
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         for (std::size_t i = 0; i < in.size(); ++i) out.span()[i] = function(in[i]);
     }
     return out.release();
@@ -38,7 +39,7 @@ auto binary(Binary<Field> operation) {
         require_same_length(left, right);
         Output<Field> out(left.size());
         {
-            nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             (batch_operations<Field>().*operation)(out.span().data(), left.data(), right.data(), left.size());
         }
         return out.release();
@@ -54,7 +55,7 @@ auto unary(Unary<Field> operation) {
         const auto in = elements<Field>(a);
         Output<Field> out(in.size());
         {
-            nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             (batch_operations<Field>().*operation)(out.span().data(), in.data(), in.size());
         }
         return out.release();
@@ -79,7 +80,7 @@ void bind_one(nb::module_& m) {
         "first_not_canonical",
         [](const Raw& a) -> std::ptrdiff_t {
             const auto in = elements<Value>(a);
-            nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             for (std::size_t i = 0; i < in.size(); ++i) {
                 if (!Field::is_canonical(in[i])) return static_cast<std::ptrdiff_t>(i);
             }
@@ -104,7 +105,7 @@ void bind_one(nb::module_& m) {
             require_same_length(base, exponent);
             Output<Field> out(base.size());
             {
-                nb::gil_scoped_release unlocked;
+                const Unlocked unlocked;
                 for (std::size_t i = 0; i < base.size(); ++i) out.span()[i] = base[i].power(exponent[i]);
             }
             return out.release();
@@ -117,7 +118,7 @@ void bind_one(nb::module_& m) {
             Output<Field> roots(in.size());
             Output<unsigned char, unsigned char> exists(in.size());
             {
-                nb::gil_scoped_release unlocked;
+                const Unlocked unlocked;
                 for (std::size_t i = 0; i < in.size(); ++i) exists.span()[i] = in[i].square_root(roots.span()[i]);
             }
             return nb::make_tuple(roots.release(), exists.release());

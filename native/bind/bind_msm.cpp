@@ -1,6 +1,7 @@
 // whet._native.msm: the reference algorithms. Points as in whet._native.curve; scalars (n, 4) plain limbs, any integers
 // below 2^256. A result is ((8,) canonical limbs, work counters).
 #include "bind/arrays.hpp"
+#include "bind/interpreter_lock.hpp"
 #include "curve/batch.hpp"
 #include "msm/reference.hpp"
 
@@ -21,7 +22,7 @@ nb::tuple compute(const Points& points, const Scalars& scalars, Function&& funct
     Output<Limbs<8>> out(1);
     MsmWork work;
     {
-        nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         const G1Jacobian sum = function(p, k, work);
         const G1Affine result = sum.affine();
         write_points({&result, 1}, out.span());

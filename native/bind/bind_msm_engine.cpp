@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "bind/arrays.hpp"
+#include "bind/interpreter_lock.hpp"
 #include "bind/signal_watch.hpp"
 #include "curve/batch.hpp"
 #include "msm/affine/small.hpp"
@@ -78,12 +79,12 @@ class Watch {
     static constexpr std::size_t enough_scalars = 4096;
 
     void ask(double done) {
-        const nb::gil_scoped_acquire locked;
+        const Locked locked;
         try {
             if (poll_.is_none()) signals_.start();
             if (PyErr_CheckSignals() != 0) throw nb::python_error();
             signals_.renew();
-            if (!poll_.is_none() && nb::cast<bool>(poll_(done))) stop_ = true;
+            if (!poll_.is_none() && hold_at_exit([&] { return nb::cast<bool>(poll_(done)); })) stop_ = true;
         } catch (...) {
             failure_ = std::current_exception();
             stop_ = true;
@@ -107,34 +108,34 @@ class AffineEngine {
         : engine_(msm::find_kernel(backend), threads == 0 ? graph::Pool::hardware_workers() : threads) {}
 
     void prepare(const Rows<8>& points, bool montgomery) {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.prepare(bytes_of(points), points.shape(0), montgomery);
     }
     void fill(std::size_t first, const Rows<8>& points, bool montgomery) {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.fill(first, bytes_of(points), points.shape(0), montgomery);
     }
     void reserve(std::size_t n) {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.reserve(n);
     }
     void open(const nb::bytes& name, bool verify, bool on_curve) {
         const std::string path = path_of(name);
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header,
                      on_curve ? msm::Check::on_curve : msm::Check::none);
     }
     void save(const nb::bytes& name) {
         const std::string path = path_of(name);
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.save(path);
     }
     void trim() {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.trim();
     }
     void close() {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         engine_.close();
     }
 
@@ -150,7 +151,7 @@ class AffineEngine {
         msm::Report report;
         Output<Limbs<8>> out(1);
         try {
-            const nb::gil_scoped_release unlocked;
+            const Unlocked unlocked;
             const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
             write_points({&sum, 1}, out.span());
         } catch (const msm::EngineError&) {
@@ -210,7 +211,7 @@ auto small_sum(const Rows<8>& points, const Rows<4>& scalars, const std::string&
         throw msm::EngineError(msm::Trouble::bad_input, "not as many points as scalars, or too many", "use an engine");
     Output<Limbs<8>> out(1);
     {
-        const nb::gil_scoped_release unlocked;
+        const Unlocked unlocked;
         struct alignas(64) Line {
             std::byte of[64];
         };

@@ -1,11 +1,11 @@
 // Python callables as task bodies, and the signals of the interpreter while a thread is away in the core.
 #pragma once
 
-#include <cxxabi.h>
 #include <nanobind/nanobind.h>
-#include <unistd.h>
 
 #include <chrono>
+
+#include "interpreter_lock.hpp"
 
 namespace whet::bind {
 
@@ -22,25 +22,6 @@ inline nb::object take_exception() {
     return nb::steal<nb::object>(value);
 }
 
-inline bool is_finalizing() {
-#if PY_VERSION_HEX >= 0x030d0000
-    return Py_IsFinalizing();
-#else
-    return _Py_IsFinalizing();
-#endif
-}
-
-// Runs a body that needs the interpreter. A thread that comes for the lock while the interpreter ends would be unwound
-// by it through frames that cannot be left; it is held here instead until the process is gone.
-template <class Call>
-int hold_at_exit(Call&& call) {
-    try {
-        if (!is_finalizing()) return call();
-    } catch (const abi::__forced_unwind&) {
-    }
-    for (;;) pause();
-}
-
 // Lets Python handle Ctrl-C while the calling thread has the lock released. Asking costs a clock read; the lock is
 // taken at most every 20 ms. After a handler raised, `raised` holds its exception.
 class Signals {
@@ -52,7 +33,7 @@ class Signals {
         return ask_now();
     }
     bool ask_now() {
-        const nb::gil_scoped_acquire lock;
+        const Locked lock;
         if (PyErr_CheckSignals() == 0) return false;
         raised = take_exception();
         return true;

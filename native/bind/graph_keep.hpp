@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-#include "graph_callable.hpp"
+#include "interpreter_lock.hpp"
 
 namespace whet::bind {
 
@@ -26,7 +26,7 @@ class Keeps {
     Keeps& operator=(const Keeps&) = delete;
     ~Keeps() {
         if (kept_.empty() || is_finalizing()) return;
-        const nb::gil_scoped_acquire lock;
+        const Locked lock;
         while (!kept_.empty()) drop();
     }
 

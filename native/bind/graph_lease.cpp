@@ -2,7 +2,7 @@
 
 #include <chrono>
 
-#include "graph_callable.hpp"
+#include "interpreter_lock.hpp"
 
 namespace whet::bind {
 

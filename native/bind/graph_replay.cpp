@@ -29,7 +29,7 @@ struct Row {
 
     static int call(void* const*, const std::uint64_t* scalars, void* user) {
         return whet::bind::hold_at_exit([=] {
-            const nb::gil_scoped_acquire lock;
+            const whet::bind::Locked lock;
             auto& row = *static_cast<Row*>(user);
             PyObject* const number = PyLong_FromUnsignedLongLong(scalars[0]);
             PyObject* const result = number ? PyObject_CallOneArg(row.callable.ptr(), number) : nullptr;
@@ -73,7 +73,7 @@ class BoundGraph {
         }
         whet::graph::BuildReport report;
         {
-            const nb::gil_scoped_release unlock;
+            const whet::bind::Unlocked unlock;
             report = graph_.build(input, std::move(table));
         }
         nb::dict answer;
@@ -99,7 +99,7 @@ class BoundGraph {
         failure_ = nb::object();
         whet::graph::ReplayReport report;
         {
-            const nb::gil_scoped_release unlock;
+            const whet::bind::Unlocked unlock;
             report = graph_.replay(pool, options);
         }
         nb::dict answer = told(report);

@@ -59,7 +59,7 @@ class BoundRuntime {
         output_align_ = config.output_align;
         Status status;
         {
-            const nb::gil_scoped_release unlock;
+            const Unlocked unlock;
             status = Runtime::make(config, runtime_);
         }
         check(status);
@@ -69,7 +69,7 @@ class BoundRuntime {
 
     // Workers may need the interpreter lock to end.
     ~BoundRuntime() {
-        const nb::gil_scoped_release unlock;
+        const Unlocked unlock;
         runtime_.reset();
     }
 
@@ -82,7 +82,7 @@ class BoundRuntime {
         }
         Signals signals;
         {
-            const nb::gil_scoped_release unlock;
+            const Unlocked unlock;
             status = runtime_->submit(spec, id, false, watch(signals));
         }
         finish(signals, status);
@@ -120,7 +120,7 @@ class BoundRuntime {
         TaskId last = 0;
         std::vector<Batch::Row> table = Batch::rows_of(bodies);
         {
-            const nb::gil_scoped_release unlock;
+            const Unlocked unlock;
             status = batch.submit(*runtime_, std::move(table), watch(signals), first, last);
         }
         batch.tell_bases();
@@ -151,7 +151,7 @@ class BoundRuntime {
             }
             Status status;
             {
-                const nb::gil_scoped_release unlock;
+                const Unlocked unlock;
                 status = runtime_->settle(kLookAgainNs, watch(signals));
             }
             last_try = status.ok();
@@ -206,15 +206,13 @@ class BoundRuntime {
     // False when the runtime is shut down.
     bool listen(const Ids& tasks, std::uint64_t timeout_ns) {
         check_usable();
-        const Status status = unlocked([&] { return stay_at_exit(runtime_->listen(span_of(tasks), timeout_ns)); });
+        const Status status = unlocked([&] { return runtime_->listen(span_of(tasks), timeout_ns); });
         return status.code != Code::shut_down;
     }
     void help(std::uint64_t timeout_ns) {
         check_usable();
-        (void)unlocked([&] {
-            runtime_->help(timeout_ns);
-            return stay_at_exit(Status{});
-        });
+        const Unlocked unlock;
+        runtime_->help(timeout_ns);
     }
     void cancel_these(const Ids& tasks) {
         check_usable();
@@ -348,7 +346,7 @@ class BoundRuntime {
         Signals signals;
         Status status;
         {
-            const nb::gil_scoped_release unlock;
+            const Unlocked unlock;
             status = wait(watch(signals));
         }
         prune();
@@ -359,15 +357,10 @@ class BoundRuntime {
     }
 
     static std::span<const TaskId> span_of(const Ids& ids) { return {ids.data(), ids.size()}; }
-    // A thread that is not waited for must not ask for the interpreter lock while the interpreter ends.
-    static Status stay_at_exit(Status status) {
-        while (is_finalizing()) pause();
-        return status;
-    }
 
     template <class Call>
     static Status unlocked(Call&& call) {
-        const nb::gil_scoped_release unlock;
+        const Unlocked unlock;
         return call();
     }
 

@@ -293,7 +293,7 @@ int run_callable(void* const*, const std::uint64_t*, void* user) {
 
 void drop_callable(void* user, graph::Kind kind) {
     if (kind != graph::Kind::callable || is_finalizing()) return;
-    const nb::gil_scoped_acquire lock;
+    const Locked lock;
     Py_DECREF(static_cast<PyObject*>(user));
 }
 
