@@ -93,7 +93,7 @@ def lying(trial, share, random, often=1.0):
 
 
 def complaints(trial, *, cores=1, threads=1, **more):
-    accounts = Accounts(effect=0.02, baseline="a", **more)
+    accounts = Accounts(effect=0.02, near=True, baseline="a", **more)
     accounts.cores.update({sample.block: cores for sample in trial["a"]})
     accounts.threads["a"] = threads
     return accounts.complaints(trial)
@@ -249,7 +249,7 @@ def test_faster_than_nothing_is_below_the_floor(tried):
 def test_one_call_that_works_for_the_whole_batch_is_uneven(tried):
     trial = IDLE.trial(np.random.default_rng(12))
     for share, reason in ((UNEVEN_SHARE + 0.05, "uneven calls"), (UNEVEN_SHARE - 0.05, None)):
-        accounts = Accounts(effect=0.02)
+        accounts = Accounts(effect=0.02, near=True)
         accounts.firsts["a"] = [share] * LEAST_TURNS
         found = accounts.complaints(trial)
         assert (found["a"].reason if found else None) == reason
@@ -280,15 +280,15 @@ def on_device(share, *, name="a", wall_ms=10.0, blocks=4, rounds=6):
 )
 def test_the_device_clock_must_explain_the_wall(share, reason, tried):
     """Of a baseline: half of its time at least, and never more than passed."""
-    accounts = Accounts(effect=0.02, clock="device", baseline="a")
+    accounts = Accounts(effect=0.02, near=True, clock="device", baseline="a")
     found = accounts.complaints({"a": on_device(share)})
     assert (found["a"].reason if found else None) == reason
-    assert Accounts(effect=0.02, baseline="a").complaints({"a": on_device(share)}) == {}, "nobody asked for that clock"
+    assert Accounts(effect=0.02, near=True, baseline="a").complaints({"a": on_device(share)}) == {}, "nobody asked for that clock"
     tried("exploits", reason is not None)
 
 
 def test_a_candidate_leaves_no_more_out_of_its_device_clock_than_the_baseline(tried):
-    accounts = Accounts(effect=0.02, clock="device", baseline="base")
+    accounts = Accounts(effect=0.02, near=True, clock="device", baseline="base")
     base = on_device(0.95, name="base")
     same = {"base": base, CONTROL: on_device(0.95, name=CONTROL), "a": on_device(0.94)}
     assert accounts.complaints(same) == {}
@@ -299,7 +299,7 @@ def test_a_candidate_leaves_no_more_out_of_its_device_clock_than_the_baseline(tr
 def test_arms_without_turns_and_the_empty_one_are_not_judged():
     trial = IDLE.trial(np.random.default_rng(14))
     assert complaints({**trial, CONTROL: []}) == {}
-    assert Accounts(effect=0.02).complaints({EMPTY: trial[EMPTY]}) == {}
+    assert Accounts(effect=0.02, near=True).complaints({EMPTY: trial[EMPTY]}) == {}
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="the count is the Linux kernel's")
@@ -324,7 +324,7 @@ def test_the_kernel_counts_the_wait_for_a_core():
 def beside(random, *, base_ns, own_ns, base_untimed_ns, own_untimed_ns, scatter=0.05):
     """Books and samples of two variants whose untimed calls are known; `scatter` is that of every figure."""
     shape = (8, 8)
-    accounts = Accounts(effect=0.02, baseline="base")
+    accounts = Accounts(effect=0.02, near=True, baseline="base")
     samples = {}
     for name, wall_ns, untimed_ns in (("base", base_ns, base_untimed_ns), ("own", own_ns, own_untimed_ns)):
         wall, untimed = (mean * random.lognormal(0, scatter, shape) for mean in (wall_ns, untimed_ns))
@@ -380,7 +380,7 @@ def test_a_first_call_on_cold_caches_is_no_moved_work(scatter, tried):
 def test_a_call_too_long_to_warm_up_with_has_no_excess_for_it():
     """Where calls are long none comes before the turn: then a quick variant saves without having moved anything."""
     random = np.random.default_rng(5)
-    accounts = Accounts(effect=0.02, baseline="slow")
+    accounts = Accounts(effect=0.02, near=True, baseline="slow")
     samples = {}
     for name, call_ns in (("slow", 200 * MS), ("quick", 4 * MS)):
         wall = call_ns * random.lognormal(0, 0.05, (8, 8))

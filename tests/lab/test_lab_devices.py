@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -104,6 +105,19 @@ def test_a_clock_that_says_more_than_passed_is_refused():
     with lab() as server, device_of(server, boasting) as (place, _):
         run = compared(place)
         assert "its clock and ours disagree" in run.verdicts[0].reasons[0]
+
+
+def test_a_long_way_to_the_device_is_nobodys_fault():
+    """Answers of one variant that travel for long, as over a bad network or on a busy machine."""
+
+    def far(header, parts):
+        if header["kind"] == "turn" and header["arm"] == "large":
+            time.sleep(0.02)
+        return saxpy(header, parts)
+
+    with lab() as server, device_of(server, far) as (place, _):
+        run = compared(place)
+        assert [gate.failure for gate in run.gates] == [None, None] and run.verdicts[0].outcome is Outcome.SAME
 
 
 def test_a_device_clock_that_is_not_there_is_said():

@@ -67,10 +67,10 @@ class Accounts:
     """
 
     effect: float
+    near: bool
     judge: Judge = "median"
     clock: str = "wall"
     baseline: str = ""
-    near: bool = True
     cores: dict[int, int] = field(default_factory=dict)
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)

@@ -95,14 +95,15 @@ class Experiment:
             extra["revisions"] = {name: tree.commit for name, tree in self.plan.trees.items()}
         surroundings = environment.capture(self._engine_folder(), extra)
         memory = self._memory()
-        accounts = Accounts(
-            effect=self.effect,
-            judge=self.judge,
-            clock=self.plan.clock,
-            baseline=self.baseline,
-        )
         with rig_for(self.plan) as rig:
             readings, refusals = self._gate(rig)
+            accounts = Accounts(
+                effect=self.effect,
+                judge=self.judge,
+                clock=self.plan.clock,
+                baseline=self.baseline,
+                near=rig.near,
+            )
             result, chosen = self._trial(rig, readings, accounts)
             floor = floor_of(result.samples.get(EMPTY, []), rig.input_bytes) if rig.near else None
             regions = {} if result.interrupted or result.gone else self._regions(rig)
