@@ -51,25 +51,22 @@ THREADS = {
 ENDS = 6  # each at another moment
 
 
+LOOP = """
+def loop():
+    while True:
+        use()
+
+use()
+for _ in range(3):
+    threading.Thread(target=loop, daemon=True).start()
+time.sleep(0.05)
+"""
+
+
 @pytest.mark.parametrize("what", THREADS)
 def test_the_interpreter_ends_while_threads_are_inside(what):
-    script = (
-        "import threading, time\n"
-        + textwrap.dedent(THREADS[what])
-        + textwrap.dedent(
-            """
-        def loop():
-            while True:
-                use()
-        use()
-        for _ in range(3):
-            threading.Thread(target=loop, daemon=True).start()
-        time.sleep(0.05)
-        """
-        )
-    )
+    script = "import threading, time\n" + textwrap.dedent(THREADS[what]) + LOOP
     for end in range(ENDS):
-        done = subprocess.run(
-            [sys.executable, "-c", script + f"time.sleep({end} * 0.0017)"], capture_output=True, text=True, timeout=60
-        )
+        words = [sys.executable, "-c", f"{script}time.sleep({end} * 0.0017)"]
+        done = subprocess.run(words, check=False, capture_output=True, text=True, timeout=60)
         assert done.returncode == 0, done.stderr[-2000:]
