@@ -55,11 +55,22 @@ def mapped(data: bytes) -> mmap.mmap:
     return area
 
 
+class FieldElement:
+    """As other libraries have them: an integer only if asked for one."""
+
+    def __init__(self, value: int) -> None:
+        self.value = value
+
+    def __int__(self) -> int:
+        return self.value
+
+
 POINT_FORMS = {
     "pairs": POINTS,
     "Points": [msm.Point(*point) for point in POINTS],
     "None for infinity": [None if point == (0, 0) else point for point in POINTS],
     "lists": [list(point) for point in POINTS],
+    "field elements": [(FieldElement(x), FieldElement(y)) for x, y in POINTS],
     "bytes": LITTLE,
     "bytearray": bytearray(LITTLE),
     "memoryview": memoryview(LITTLE),
@@ -70,12 +81,15 @@ POINT_FORMS = {
     "uint8 strided": strided(LITTLE, 64),
     "uint8 reversed twice": np.frombuffer(LITTLE, np.uint8).reshape(N, 64)[::-1].copy()[::-1],
     "uint64": np.frombuffer(LITTLE, np.uint64).reshape(N, 8),
+    "uint8 x and y apart": np.frombuffer(LITTLE, np.uint8).reshape(N, 2, 32),
+    "uint64 x and y apart": np.frombuffer(LITTLE, np.uint64).reshape(N, 2, 4),
     "uint64 unaligned": unaligned(LITTLE, 8),
     "uint64 column order": np.asfortranarray(np.frombuffer(LITTLE, np.uint64).reshape(N, 8)),
 }
 SCALAR_FORMS = {
     "integers": SCALARS,
     "tuple": tuple(SCALARS),
+    "field elements": [FieldElement(value) for value in SCALARS],
     "bytes": SCALARS_LITTLE,
     "memoryview strided": memoryview(strided(SCALARS_LITTLE, 32).tobytes()),
     "uint8 rows": np.frombuffer(SCALARS_LITTLE, np.uint8).reshape(N, 32),

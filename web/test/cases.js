@@ -112,8 +112,8 @@ export async function run(number, { seed = 1, n, variant = "walker" } = {}) {
     const points = encoded(made.points, made.form);
     if (made.tight) {
         const whole = await Msm.create(points, options);
-        // Compressed points are less of the whole: what is left of it with four batches is more.
-        options.memoryBudget = (options.variant.includes("compressed") ? 0.75 : 0.7) * total(whole);
+        // Pairs have more that does not become less with more batches.
+        options.memoryBudget = (options.variant.startsWith("pairs") ? 0.75 : 0.7) * total(whole);
         whole.close();
     }
     const msm = await Msm.create(points, options);

@@ -70,9 +70,10 @@ def msm(
 ) -> Point:
     """The sum of scalars[i] * points[i]; infinity for none.
 
-    Points: uint8 (n, 64) or n * 64 bytes of any buffer, uint64 limbs (n, 8), a sequence of `Point`, (x, y) or None for
-    infinity, or a file from `Srs.open`. Scalars: uint8 (n, 32) or n * 32 bytes, uint64 limbs (n, 4), a sequence or an
-    object array of integers, an array (n,) of int16 to int64, uint16 or uint32, or a file from `Scalars.open`.
+    Points: uint8 (n, 64) or (n, 2, 32), n * 64 bytes of any buffer, uint64 limbs (n, 8) or (n, 2, 4), a sequence of
+    `Point`, (x, y) or None for infinity, or a file from `Srs.open`. Scalars: uint8 (n, 32) or n * 32 bytes, uint64
+    limbs (n, 4), a sequence or an object array of integers, an array (n,) of int16 to int64, uint16 or uint32, or a
+    file from `Scalars.open`.
 
     Scalars are any integers below 2^256 and count modulo r. Points may be infinity, repeated or opposite.
     `check=False` skips the curve equation for points that are known to be good; the answer for others is undefined.

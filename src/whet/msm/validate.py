@@ -1,14 +1,16 @@
 """From whatever the caller has to the arrays that the native core reads: checked, aligned, contiguous, never modified.
 
-Accepted for points: uint8 arrays (n, 64) or anything with a buffer of n * 64 bytes, uint64 arrays (n, 8) of
-little-endian limbs, and sequences of `Point`, (x, y) or None (infinity). For scalars: the same with 32 bytes and 4
-limbs, sequences of integers, arrays (n,) of objects that are integers or of int64, int32, int16, uint32 or uint16, one
-scalar each, and files opened by `Scalars.open`. An array that is not contiguous or not aligned is copied. Anything else
-is BadInput with the index of the first bad element.
+Accepted for points: uint8 arrays (n, 64) or (n, 2, 32), anything with a buffer of n * 64 bytes, uint64 arrays (n, 8)
+or (n, 2, 4) of little-endian limbs, and sequences of `Point`, (x, y) or None (infinity). For scalars: the same with 32
+bytes and 4 limbs, sequences of integers, arrays (n,) of objects that are integers or of int64, int32, int16, uint32 or
+uint16, one scalar each, and files opened by `Scalars.open`. Field elements of other libraries count as integers if
+they have `__int__`. An array that is not contiguous or not aligned is copied. Anything else is BadInput with the index
+of the first bad element.
 """
 
 from __future__ import annotations
 
+import numbers
 import operator
 from collections.abc import Sequence
 from typing import Any, Protocol, TypeAlias, runtime_checkable
@@ -198,9 +200,16 @@ def _array_rows(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[An
     """One row a record; nothing is copied."""
     if data.dtype != np.uint64:
         return _byte_array(data, what, width)
-    if data.ndim != 2 or data.shape[1] != width // 8:
+    rows = _joined(data, width // 8)
+    if rows.ndim != 2 or rows.shape[1] != width // 8:
         raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=f"the shape must be (n, {width // 8})")
-    return data
+    return rows
+
+
+def _joined(data: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
+    """x and y in rows of their own, as files may have them, become one row."""
+    is_split = columns * data.itemsize == POINT_BYTES and data.ndim == 3 and data.shape[1:] == (2, columns // 2)
+    return data.reshape(-1, columns) if is_split else data
 
 
 def _byte_view(data: Any, what: str, width: int) -> memoryview | None:
@@ -246,11 +255,12 @@ def _byte_array(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[np
                 index=data.size // width,
             )
         return data.reshape(-1, width)
-    if data.ndim != 2 or data.shape[1] != width:
+    rows = _joined(data, width)
+    if rows.ndim != 2 or rows.shape[1] != width:
         raise BadInput(
             f"{what} as uint8 have shape {data.shape}", cure=f"the shape must be (n, {width}) or (n * {width},)"
         )
-    return data
+    return rows
 
 
 def _swap(data: npt.NDArray[np.uint8], width: int, endian: str) -> Limbs:
@@ -316,8 +326,13 @@ def _integer(given: Any, what: str, index: int) -> int:
     try:
         return operator.index(given)
     except TypeError:
+        # An element of a field, such as py-ecc's FQ. Numbers that are no integers, floats above all, are not rounded.
+        if hasattr(given, "__int__") and not isinstance(given, numbers.Number | np.generic):
+            return int(given)
         raise BadInput(
-            f"{what} is {_shown(given)}, not an integer", cure="give a Python integer", index=index
+            f"{what} is {_shown(given)}, a {type(given).__name__} and not an integer",
+            cure="give a Python integer",
+            index=index,
         ) from None
 
 
