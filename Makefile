@@ -29,7 +29,7 @@ $(VENV)/.native: $(VENV)/.deps $(NATIVE)
 # What only tests and lint use. By name: as extras of the package they would build it once more.
 NAMES := import tomllib; of = tomllib.load(open("pyproject.toml", "rb"))["project"]["optional-dependencies"]
 $(VENV)/.tools: $(VENV)/.deps
-	$(BIN)/python -c '$(NAMES); print(*of["test"], *of["lint"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
+	$(BIN)/python -c '$(NAMES); print(*of["test"], *of["lint"], *of["cluster"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
 	touch $@
 
 system: ## compilers, driver and browser that the tests use, where they may be installed

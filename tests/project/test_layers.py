@@ -22,12 +22,13 @@ RANK = {
     "regions": 3,
     "evidence": 3,
     "lab": 4,
+    "cluster": 4,
     "cli": 5,
     "__main__": 5,
     "api": 6,
 }
 # Engines and substrates stand beside each other; the one knows nothing of the other.
-PEERS = [{"msm", "decode", "functions"}, {"graph", "gpu"}]
+PEERS = [{"msm", "decode", "functions"}, {"graph", "gpu"}, {"lab", "cluster"}]
 
 
 def imports_of(path: Path) -> set[str]:
