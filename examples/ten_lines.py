@@ -17,8 +17,5 @@ def exact(x):
     return [fsum((5, -4 * v, 3 * v * v, -2 * v * v * v)) for v in x.tolist()]
 
 
-def make(n, rng):
-    return rng.normal(size=n)
-
-
-print(whet.ab(powers, horner, inputs=make, oracle=exact, sizes={"n": [1, 7, 2**14]}, budget="quick"))
+sizes = {"n": [1, 7, 2**14]}
+print(whet.ab(powers, horner, oracle=exact, inputs=lambda n, rng: rng.random(n), sizes=sizes, budget="quick"))
