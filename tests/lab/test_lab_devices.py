@@ -14,6 +14,8 @@ from simulated import FACTS, Closed, Page, saxpy
 from whet.errors import DeviceError, DeviceGone, DeviceTimeout, Unsupported
 from whet.evidence.budgets import BUDGETS, custom
 from whet.evidence.comparison import make_plan, run_comparison
+from whet.evidence.elsewhere import Disturbed
+from whet.evidence.messages import Described
 from whet.evidence.record import EMPTY, Outcome
 from whet.evidence.registry import load
 from whet.lab.chromium import LocalLink
@@ -24,6 +26,7 @@ from whet.lab.serving import LabServer
 from whet.protocol import Case
 
 SAXPY = Path(__file__).parents[2] / "examples" / "saxpy_webgpu.py"
+PROGRAM = b'{"buffers": {"x": 4, "y": 4}, "kernels": [], "submissions": [], "outputs": ["y"]}'
 HASTE = Patience(first_s=20.0, stall_s=20.0, leave_s=0.3, hidden_s=60.0, idle_s=60.0)
 SHORT = custom(replace(BUDGETS["quick"], gate_seconds=0.1), blocks=5, rounds=2, seconds=60)
 
@@ -176,10 +179,34 @@ def test_a_call_beyond_its_deadline_is_refused_and_the_device_goes_on():
 
             timer = threading.Timer(1.2, release)
             timer.start()
-            with pytest.raises(DeviceTimeout, match="did not finish"):
+            with pytest.raises(Disturbed, match="did not finish"):
                 place.turn(EMPTY, [{}], timing=False, limit_s=0.5)
             timer.join()
             assert place.turn(EMPTY, [{}], timing=False, limit_s=20).walls_ns == [200_000]
+
+
+def test_a_variant_that_hangs_is_refused_the_second_time():
+    with lab() as server:
+
+        def hang(header, parts):
+            if header["kind"] == "turn" and header["arm"] == "large":
+                # A page that is told that nobody waits closes its device and comes back.
+                ticket, deadline = header["ticket"], time.monotonic() + 60
+                while page.beat(ticket=ticket) == 204 and time.monotonic() < deadline:
+                    time.sleep(0.02)
+                return {"fault": {"kind": "lost", "message": "closed"}}, {}
+            return saxpy(header, parts)
+
+        with device_of(server, hang) as (place, page):
+            for arm in ("small", "large"):
+                place.prepare(arm, Described(program=PROGRAM, kept={}, warm={}), limit_s=20)
+            fed = [{"x": bytes(4), "y": bytes(4)}]
+            with pytest.raises(Disturbed, match="did not finish"):
+                place.turn("large", fed, timing=False, limit_s=0.3)
+            assert place.turn("small", fed, timing=False, limit_s=20).read == [{"y": bytes(4)}]
+            with pytest.raises(DeviceTimeout, match="did not finish"):
+                place.turn("large", fed, timing=False, limit_s=0.3)
+            assert place.turn("small", fed, timing=False, limit_s=20).read == [{"y": bytes(4)}]
 
 
 def test_a_reload_resumes():
@@ -238,6 +265,7 @@ def test_a_lost_device_is_opened_again_once_and_then_the_variant_is_refused():
 
     with lab() as server, device_of(server, always) as (place, _):
         run = compared(place)
+        assert next(gate for gate in run.gates if gate.variant == "small").green
         assert "DeviceLost" in next(gate for gate in run.gates if gate.variant == "large").failure.detail
 
 

@@ -120,7 +120,6 @@ def test_what_took_the_page_down_is_told_after_it_is_loaded_again(chromium):
         place = device(server, "phone")
         place.prepare("double", WORK, limit_s=LIMIT_S)
         # As if the tab had died inside a turn: what it ran is written down, and nothing was tidied up.
-        page.evaluate("Storage.prototype.removeItem = () => null")
         failed = []
 
         def ask():
@@ -129,12 +128,19 @@ def test_what_took_the_page_down_is_told_after_it_is_loaded_again(chromium):
             except Exception as error:
                 failed.append(error)
 
-        asking = threading.Thread(target=ask)
-        asking.start()
-        page.wait_for_function("(key) => localStorage.getItem(key) === 'double'", arg=f"whet-lab-marker:{own['run']}")
-        page.reload()
-        asking.join(LIMIT_S)
-        assert isinstance(failed[0], DeviceLost) and "died while it ran" in failed[0].cause
+        for _ in range(2):
+            page.evaluate("Storage.prototype.removeItem = () => null")
+            asking = threading.Thread(target=ask)
+            asking.start()
+            page.wait_for_function(
+                "(key) => localStorage.getItem(key) === 'double'", arg=f"whet-lab-marker:{own['run']}"
+            )
+            page.reload()
+            asking.join(LIMIT_S)
+            page.evaluate("localStorage.clear()")
+        # Once may have been anybody's fault; twice in a row, while the device runs other things, is its own.
+        assert [type(error) for error in failed] == [Disturbed, DeviceLost]
+        assert all("died while it ran" in str(error) for error in failed)
         # The others go on, and so does it if it is asked once more.
         assert doubled(place).read == [{"y": OUTPUT}]
 

@@ -103,6 +103,7 @@ class Experiment:
                 clock=self.plan.clock,
                 baseline=self.baseline,
                 near=rig.near,
+                tick_ns=0 if rig.near else rig.tick_ns,
             )
             result, chosen = self._trial(rig, readings, accounts)
             floor = floor_of(result.samples.get(EMPTY, []), rig.input_bytes) if rig.near else None

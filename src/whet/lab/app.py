@@ -26,6 +26,8 @@ T = TypeVar("T", bound=wire.Sent)
 TYPES = {"html": "text/html; charset=utf-8", "css": "text/css", "js": "text/javascript", "svg": "image/svg+xml"}
 BINARY = "application/octet-stream"
 SEAT = "x-whet-seat"
+# The answer to a sign of life from a page that still does what nobody waits for.
+GIVEN_UP = 205
 Handler = Callable[[Request], Awaitable[Response]]
 
 
@@ -63,8 +65,8 @@ class Pages:
         return Response(msgspec.json.encode(self.hub.hello(said)), media_type="application/json")
 
     async def beat(self, request: Request) -> Response:
-        self.hub.beat(_decoded(await body_of(request, 0), Beat)[0])
-        return Response(status_code=204)
+        wanted = self.hub.beat(_decoded(await body_of(request, 0), Beat)[0])
+        return Response(status_code=204 if wanted else GIVEN_UP)
 
     async def next(self, request: Request) -> Response:
         """The answer to the last command, if any, and in return the next one."""

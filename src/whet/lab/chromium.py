@@ -27,8 +27,20 @@ FLAGS = (
     "--no-first-run",
     "--disable-background-networking",
     "--mute-audio",
+    # On a busy machine a slow GPU process is not a hung one, and one that died may be started again.
+    "--disable-gpu-watchdog",
+    "--disable-gpu-process-crash-limit",
+    "--disable-domain-blocking-for-3d-apis",
+    "--disable-hang-monitor",
+    "--disable-renderer-backgrounding",
+    "--disable-background-timer-throttling",
+    "--disable-backgrounding-occluded-windows",
 )
 NAME = "chromium"
+# A browser that this program started is there: however busy the machine is, it is waited for.
+NEAR = Patience(first_s=180.0, stuck_s=180.0, stall_s=180.0)
+SHARED_MEMORY = Path("/dev/shm")
+LEAST_SHARED_BYTES = 512 << 20
 CONNECT_LIMIT_S = 90.0
 
 
@@ -61,7 +73,7 @@ def open_browser(rest: str) -> Iterator[LabDevice]:
         raise Unsupported(
             f"there is no browser {rest!r}", cure="write --device browser; it takes this machine's Chromium"
         )
-    with LabServer(patience=Patience(first_s=60.0, stall_s=60.0)) as server, chromium(f"{server.url}?name={NAME}"):
+    with LabServer(patience=NEAR) as server, chromium(f"{server.url}?name={NAME}"):
         try:
             device = server.call(server.hub.arrived("", CONNECT_LIMIT_S))
         except DeviceTimeout:
@@ -76,13 +88,24 @@ def open_browser(rest: str) -> Iterator[LabDevice]:
             link.close()
 
 
+def own_flags() -> list[str]:
+    """What a Chromium of this machine is started with."""
+    found = [*FLAGS]
+    if hasattr(os, "geteuid") and os.geteuid() == 0:
+        found.append("--no-sandbox")
+    if SHARED_MEMORY.is_dir() and shutil.disk_usage(SHARED_MEMORY).total < LEAST_SHARED_BYTES:
+        # In a container with the usual 64 MB a page dies of its buffers.
+        found.append("--disable-dev-shm-usage")
+    return found
+
+
 @contextmanager
 def chromium(url: str, more: Sequence[str] = ()) -> Iterator[subprocess.Popen[bytes]]:
     """A Chromium with a profile of its own. It and all its processes end with the context."""
     executable = next((path for name in BROWSERS if (path := shutil.which(name))), None)
     if executable is None:
         raise Unsupported("no Chromium in PATH", cure="apt install chromium")
-    flags = [*FLAGS, *(["--no-sandbox"] if hasattr(os, "geteuid") and os.geteuid() == 0 else []), *more]
+    flags = [*own_flags(), *more]
     with tempfile.TemporaryDirectory(prefix="whet-chromium-", ignore_cleanup_errors=True) as profile:
         command = [executable, *flags, f"--user-data-dir={profile}", url]
         with (Path(profile) / "log").open("wb") as log:

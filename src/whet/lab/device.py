@@ -9,16 +9,20 @@ from typing import Any, Protocol
 
 import msgspec
 
-from whet.errors import DeviceError, DeviceLost, DeviceTimeout
+from whet.errors import DeviceError, DeviceGone, DeviceLost, DeviceOutOfMemory, DeviceTimeout, WhetError
 from whet.evidence.elsewhere import Disturbed, FirstRun, RemoteTurn
 from whet.evidence.messages import Described
+from whet.evidence.record import EMPTY
 from whet.gpu.portable import fault_of
+from whet.lab.strikes import Strikes
 from whet.lab.wire import Answer, Facts, Fault
 
 OPEN_LIMIT_S = 60.0
-# A device that is lost twice by the same variant is not opened a third time for it.
-MOST_LOSSES = 2
+# A device that was opened anew shows by so many runs of the reference kernel that it is sound.
+PROOFS = 3
 SHOW_EVERY_S = 0.5
+# Nobody's turn: what the lab itself asks for.
+OWN = ""
 
 
 class Link(Protocol):
@@ -40,10 +44,11 @@ class LabDevice:
     def __init__(self, link: Link, kind: str) -> None:
         self._link = link
         self.name = f"{kind}:{link.name}" if kind != link.name else kind
-        self._prepared: dict[str, tuple[dict[str, Any], dict[str, bytes]]] = {}
+        self._prepared: dict[str, tuple[dict[str, Any], dict[str, bytes], float]] = {}
         self._there: set[str] = set()
         self._outputs: dict[str, dict[str, int]] = {}
-        self._losses: dict[str, int] = {}
+        self._strikes = Strikes(frozenset({OWN, EMPTY}))
+        self._reset = False
         self._view: dict[str, Any] | None = None
         self._shown: dict[str, Any] = {}
         self._shown_at = 0.0
@@ -77,7 +82,7 @@ class LabDevice:
         rows = [{"variant": name, "gate": "waiting"} for name in variants]
         self._there.clear()
         self._prepared.clear()
-        self._losses.clear()
+        self._strikes = Strikes(frozenset({OWN, EMPTY}))
         self._shown = {"title": title, "note": "starting", "share": 0, "rows": rows}
         self._view = self._shown
 
@@ -91,12 +96,12 @@ class LabDevice:
             parts = {f"kept/{name}": data for name, data in work.kept.items()}
             parts |= {f"warm/{name}": data for name, data in work.warm.items()}
             self._outputs[arm] = {str(name): int(program["buffers"][name]) for name in program["outputs"]}
-        self._prepared[arm] = command, parts
-        return self._send(arm, limit_s)
+        self._prepared[arm] = command, parts, limit_s
+        return self._send(arm)
 
     def turn(self, arm: str, calls: Sequence[Mapping[str, bytes]], *, timing: bool, limit_s: float) -> RemoteTurn:
         if arm not in self._there:
-            self._send(arm, limit_s)
+            self._send(arm)
         poison = secrets.randbits(32)
         command = {"kind": "turn", "arm": arm, "calls": len(calls), "timing": timing, "poison": poison}
         parts = {f"{number}/{name}": data for number, fed in enumerate(calls) for name, data in fed.items()}
@@ -109,10 +114,11 @@ class LabDevice:
         for key, data in got.items():
             number, _, name = key.partition("/")
             read[int(number)][name] = data
+        self._strikes.finished(arm)
         return RemoteTurn(answer.walls_ns, read, outside_ns, answer.device_ns, answer.regions_ns)
 
     def reference_ns(self) -> int:
-        answer, _, _ = self._asked("", {"kind": "reference"}, {}, limit_s=OPEN_LIMIT_S)
+        answer, _, _ = self._asked(OWN, {"kind": "reference"}, {}, limit_s=OPEN_LIMIT_S)
         return sum(answer.walls_ns)
 
     def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, last: bool = False) -> None:
@@ -125,12 +131,12 @@ class LabDevice:
         self._view = self._shown
         if last:
             try:
-                self._asked("", {"kind": "show"}, {}, limit_s=OPEN_LIMIT_S)
+                self._asked(OWN, {"kind": "show"}, {}, limit_s=OPEN_LIMIT_S)
             except (DeviceError, Disturbed):
                 return
 
-    def _send(self, arm: str, limit_s: float) -> FirstRun:
-        command, parts = self._prepared[arm]
+    def _send(self, arm: str) -> FirstRun:
+        command, parts, limit_s = self._prepared[arm]
         answer, _, _ = self._asked(arm, command, parts, limit_s=limit_s)
         self._there.add(arm)
         return FirstRun(answer.compile_ns, answer.first_ns)
@@ -138,28 +144,62 @@ class LabDevice:
     def _asked(
         self, arm: str, command: dict[str, Any], parts: dict[str, bytes], *, limit_s: float, expects: int = 0
     ) -> tuple[Answer, dict[str, bytes], int]:
-        view, self._view = self._view, None
-        more = {"view": view} if view is not None else {}
+        more: dict[str, Any] = {"view": self._view} if self._view is not None else {}
+        more |= {"reset": True} if self._reset else {}
+        self._view, self._reset = None, False
         try:
             answer, got, outside_ns = self._link.ask({**command, **more}, parts, limit_s=limit_s, expects=expects)
-        except DeviceTimeout:
-            # Whatever it does, it does no longer for us.
-            self._there.clear()
-            self._link.ask({"kind": "show", "reset": True}, {}, limit_s=OPEN_LIMIT_S)
+        except DeviceGone:
             raise
-        except (DeviceLost, Disturbed):
-            self._there.clear()
-            self._view = self._shown
+        except (DeviceLost, DeviceTimeout) as error:
+            raise self._struck(arm, error) from None
+        except Disturbed:
+            self._forget()
             raise
         if answer.hidden:
             raise Disturbed(f"the tab of {self.name} was hidden")
-        if answer.fault is not None and answer.fault.kind == "lost":
-            self._there.clear()
-            self._losses[arm] = self._losses.get(arm, 0) + 1
-            if self._losses[arm] < MOST_LOSSES:
-                raise Disturbed(f"{self.name} lost its device: {answer.fault.message}")
-        self._raise(answer.fault)
+        if answer.fault is not None and answer.fault.kind == "forgotten":
+            self._forget()
+            raise Disturbed(f"{self.name} was opened again since")
+        if answer.fault is not None and answer.fault.kind == "adapter":
+            # It had one when the run began: what took it away is not what asked for it now.
+            raise self._struck(OWN, DeviceLost(f"{self.name} has no adapter any more", cure="load its page again"))
+        try:
+            self._raise(answer.fault)
+        except (DeviceLost, DeviceOutOfMemory) as error:
+            raise self._struck(arm, error) from None
         return answer, got, outside_ns
+
+    def _forget(self) -> None:
+        """The page holds no programs any more, and shows nothing."""
+        self._there.clear()
+        self._view = self._shown or None
+
+    def _struck(self, arm: str, failure: WhetError) -> WhetError | Disturbed:
+        """What a failure under this arm comes to: the arm's own fault, or a disturbance that is nobody's."""
+        self._forget()
+        self._reset = True
+        self._strikes.note(arm)
+        if self._strikes.hopeless:
+            often = f"{self.name} failed {self._strikes.total} times in one run, the last time so: {failure.cause}"
+            return DeviceGone(often, cure="close what else runs on it, and run again")
+        if self._strikes.suspects(arm) and self._sound():
+            return failure
+        return Disturbed(failure.cause)
+
+    def _sound(self) -> bool:
+        """Whether the device, opened anew, does what has nothing to do with any variant."""
+        try:
+            for number in range(PROOFS):
+                command = {"kind": "reference", **({"reset": True} if number == 0 else {})}
+                answer, _, _ = self._link.ask(command, {}, limit_s=OPEN_LIMIT_S)
+                if answer.fault is not None:
+                    return False
+        except DeviceGone:
+            raise
+        except (DeviceError, Disturbed):
+            return False
+        return True
 
     def _raise(self, fault: Fault | None) -> None:
         if fault is not None:

@@ -29,17 +29,28 @@ MOST_DEVICES = 256
 POLL_S = 20.0
 LEASE_S = 120.0
 TICK_S = 0.25
+# A tick that is late by more says that this process did not run.
+LATE_S = 1.0
 
 
 @dataclass(frozen=True)
 class Patience:
-    """How long a device may be silent, in seconds: before its first sign, between two, and after it said goodbye."""
+    """How long a device may be silent, in seconds: before its first sign, between two, and after it said goodbye.
+
+    `stuck_s` is what a page that shows signs gets on top of `first_s` to take the next command.
+    """
 
     first_s: float = 30.0
+    stuck_s: float = 60.0
     stall_s: float = 30.0
     leave_s: float = 10.0
     hidden_s: float = 600.0
     idle_s: float = 120.0
+
+
+def span_ns() -> int:
+    """A clock for spans that a page measures as well: it goes on while this machine sleeps, where there is one."""
+    return time.clock_gettime_ns(time.CLOCK_BOOTTIME) if hasattr(time, "CLOCK_BOOTTIME") else time.monotonic_ns()
 
 
 class Refused(Exception):
@@ -120,11 +131,14 @@ class Hub:
         self._arrival.set()
         return Seated(name=device.name, seat=seat)
 
-    def beat(self, said: Beat) -> None:
+    def beat(self, said: Beat) -> bool:
+        """Takes a sign of life; whether what the page says it is doing is still wanted."""
         device = self._seated(said.seat)
         self._sign(device, said.stage or device.stage, hidden=said.hidden)
         if said.leaves:
             device.leaving_at = self.clock()
+        wanted = device.command.ticket if device.command is not None else ""
+        return said.ticket is None or said.ticket in device.answered or hmac.compare_digest(wanted, said.ticket)
 
     def room_for(self, seat: str) -> int:
         """How many bytes this page may send now beyond a header."""
@@ -150,7 +164,7 @@ class Hub:
         if said.facts is not None:
             device.facts = said.facts
         if not command.future.done():
-            command.future.set_result((said, parts, time.monotonic_ns()))
+            command.future.set_result((said, parts, span_ns()))
 
     async def next(self, seat: str, wait_s: float = POLL_S) -> bytes | None:
         """The command for this page, as soon as there is one; None if there is none for a while."""
@@ -160,7 +174,7 @@ class Hub:
             self._sign(device, device.stage, hidden=device.hidden)
             if device.command is not None:
                 device.command.taken_at = device.command.taken_at or self.clock()
-                device.command.sent_ns = device.command.sent_ns or time.monotonic_ns()
+                device.command.sent_ns = device.command.sent_ns or span_ns()
                 return device.command.body
             left = deadline - self.clock()
             if left <= 0:
@@ -226,7 +240,8 @@ class Hub:
         if device is None:
             raise DeviceGone(f"{name} is gone", cure="open the page again, and run again")
         if not device.lease or not hmac.compare_digest(device.lease, lease):
-            raise DeviceError(f"{name} is taken by another run", cure="wait until it is done, or take another device")
+            # It was held when the run began, so no variant is to blame.
+            raise DeviceGone(f"{name} is no longer held by this run", cure="run again when it is free")
         if device.command is not None:
             raise DeviceError(f"{name} is busy", cure="wait for what it does")
         device.leased_at = self.clock()
@@ -245,14 +260,26 @@ class Hub:
         device.wake.set()
         try:
             while not command.future.done():
+                before = self.clock()
                 await asyncio.wait([command.future], timeout=TICK_S)
                 device.leased_at = self.clock()
+                self._forgive(device, command, device.leased_at - before)
                 self._watch(device, command)
             said, got, heard_ns = command.future.result()
             return said, got, heard_ns - command.sent_ns
         finally:
             if device.command is command:
                 device.command = None
+
+    def _forgive(self, device: Device, command: Command, passed_s: float) -> None:
+        """Time in which this server did not run counts against no device, nor does that of a hidden tab."""
+        late_s = passed_s - TICK_S
+        if late_s > LATE_S:
+            device.seen_at += late_s
+            command.asked_at += late_s
+            device.leaving_at += late_s if device.leaving_at else 0.0
+        if command.taken_at and (device.hidden or late_s > LATE_S):
+            command.paused_s += passed_s
 
     def _watch(self, device: Device, command: Command) -> None:
         """Gives up on a device that shows no sign, or on a command that takes too long."""
@@ -267,14 +294,15 @@ class Hub:
             if min(silent_s, now - command.asked_at) > patience.first_s:
                 self._remove(device)
                 raise DeviceGone(f"{device.name} took no work for {patience.first_s:g} s", cure="look at its page")
+            if not device.hidden and now - command.asked_at > patience.first_s + patience.stuck_s:
+                self._remove(device)
+                raise DeviceGone(f"{device.name} hangs: {device.stage}", cure="load its page again")
             return
         if silent_s > (patience.hidden_s if device.hidden else patience.stall_s):
             self._remove(device)
             raise DeviceGone(
                 f"{device.name} gave no sign for {silent_s:.0f} s: {device.stage}", cure="look at its page"
             )
-        if device.hidden:
-            command.paused_s += TICK_S
         if now - command.taken_at - command.paused_s > command.limit_s:
             raise DeviceTimeout(
                 f"{device.name} did not finish within {command.limit_s:g} s: {device.stage}",

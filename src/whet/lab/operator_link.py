@@ -36,8 +36,8 @@ def socket_path() -> Path:
 
 
 class _Connection(http.client.HTTPConnection):
-    def __init__(self, path: Path) -> None:
-        super().__init__("localhost", timeout=GRACE_S)
+    def __init__(self, path: Path, limit_s: float) -> None:
+        super().__init__("localhost", timeout=limit_s)
         self._path = path
 
     def connect(self) -> None:
@@ -52,8 +52,8 @@ class Operator:
     def __init__(self, path: Path | None = None) -> None:
         self._path = path or socket_path()
 
-    def request(self, method: str, path: str, body: bytes = b"") -> bytes:
-        connection = _Connection(self._path)
+    def request(self, method: str, path: str, body: bytes = b"", *, limit_s: float = 0.0) -> bytes:
+        connection = _Connection(self._path, limit_s + GRACE_S)
         try:
             connection.request(method, path, body)
             answer = connection.getresponse()
@@ -84,7 +84,8 @@ class OperatorLink:
         self, command: Mapping[str, Any], parts: Mapping[str, bytes], *, limit_s: float, expects: int = 0
     ) -> tuple[Answer, dict[str, bytes], int]:
         asked = Asked(device=self.name, lease=self._lease, limit_s=limit_s, expects=expects, command=dict(command))
-        header, got = wire.unpack(self._operator.request("POST", "/ask", wire.pack(msgspec.to_builtins(asked), parts)))
+        body = wire.pack(msgspec.to_builtins(asked), parts)
+        header, got = wire.unpack(self._operator.request("POST", "/ask", body, limit_s=limit_s))
         return msgspec.convert(header["answer"], Answer), got, int(header["spent_ns"])
 
 

@@ -19,7 +19,7 @@ from urllib.parse import urlsplit
 
 from whet.errors import BadInput, DeviceTimeout, Unsupported
 from whet.lab.certificate import likeliest_address, make_certificate
-from whet.lab.chromium import CONNECT_LIMIT_S, FLAGS, LocalLink
+from whet.lab.chromium import CONNECT_LIMIT_S, NEAR, LocalLink, own_flags
 from whet.lab.device import LabDevice
 from whet.lab.guard import LOOPBACK
 from whet.lab.hub import Patience
@@ -59,7 +59,7 @@ def _server(stack: ExitStack, near: bool) -> tuple[LabServer, str]:
     """For a driver on this machine by localhost, for any other by https with a token."""
     patience, settings = Patience(first_s=60.0, stall_s=60.0), {"name": "webdriver"}
     if near:
-        server = stack.enter_context(LabServer(patience=patience))
+        server = stack.enter_context(LabServer(patience=NEAR))
         return server, link("http", "localhost", server.port, settings=settings)
     address, token = likeliest_address(), secrets.token_urlsafe(24)
     folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="whet-lab-")))
@@ -92,9 +92,7 @@ def _session(url: str, near: bool) -> Iterator[str]:
 
 def _own(near: bool) -> dict[str, Any]:
     """Chromium as `--device browser` starts it, where the driver is on this machine; anything elsewhere."""
-    root = hasattr(os, "geteuid") and os.geteuid() == 0
-    flags = [*FLAGS, *(["--no-sandbox"] if root else [])]
-    return {"browserName": "chrome", "goog:chromeOptions": {"args": flags}} if near else {}
+    return {"browserName": "chrome", "goog:chromeOptions": {"args": own_flags()}} if near else {}
 
 
 def _ask(url: str, body: dict[str, Any] | None, method: str = "POST") -> dict[str, Any]:

@@ -63,9 +63,10 @@ class Seated(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Beat(Sent, frozen=True, kw_only=True):
-    """A sign of life: what the page is doing, whether it is hidden, and whether it leaves."""
+    """A sign of life: what the page is doing, by which ticket, whether it is hidden, and whether it leaves."""
 
     seat: Secret
+    ticket: Secret | None = None
     stage: Line = ""
     hidden: bool = False
     leaves: bool = False

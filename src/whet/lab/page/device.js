@@ -12,7 +12,12 @@ const REFERENCE = {
     constants: {},
 };
 const REFERENCE_THREADS = 1024;
+// A browser whose GPU process has just died gives no adapter for a while.
+const OPEN_TRIES = 8;
+const FIRST_PAUSE_MS = 100;
+const SETTLE_MS = 500;
 
+const pause = (ms) => new Promise((done) => setTimeout(done, ms));
 const nanoseconds = (since) => Math.max(0, Math.round(1e6 * (performance.now() - since)));
 
 /** The smallest step of this page's clock, in nanoseconds. */
@@ -33,22 +38,41 @@ export class Device {
         this.session = null;
         this.arms = new Map();
         this.ran = new Set();
+        this.opened = false;
     }
 
     /** The session, opened anew after a loss; programs that were on a lost one are gone. */
     async open() {
-        if (!this.session || this.session.lost) {
-            this.arms.clear();
-            this.ran.clear();
-            this.session = await Session.open();
+        if (this.session && !this.session.lost) return this.session;
+        this.arms.clear();
+        this.ran.clear();
+        const tries = this.opened ? OPEN_TRIES : 1;
+        for (let left = tries - 1, wait = FIRST_PAUSE_MS; ; left--, wait *= 2) {
+            try {
+                this.session = await Session.open();
+                this.opened = true;
+                return this.session;
+            } catch (error) {
+                if (!left) throw this.opened ? new Fault("adapter", error.message) : error;
+                await pause(wait);
+            }
         }
-        return this.session;
+    }
+
+    /** What an error comes to: on a device that is gone any of them means no more than that, and some come first. */
+    async faultOf(error) {
+        const fault = Fault.of(error);
+        const { session } = this;
+        if (fault.kind === "lost" || fault.kind === "adapter" || fault.kind === "forgotten" || !session) return fault;
+        await Promise.race([session.gone.catch(() => null), pause(SETTLE_MS)]);
+        return session.lost ? new Fault("lost", session.lost.message || "the device is gone") : fault;
     }
 
     close() {
         this.session?.close();
         this.session = null;
         this.arms.clear();
+        this.ran.clear();
     }
 
     async facts() {
@@ -102,7 +126,7 @@ export class Device {
 
     /** Several calls, each on inputs of its own; outputs that are no inputs are poisoned before each. */
     async turn({ arm, calls, timing, poison }, parts) {
-        if (!this.arms.has(arm) || this.session.lost) throw new Fault("lost", "the program is no longer on the device");
+        if (!this.arms.has(arm) || !this.session || this.session.lost) throw new Fault("forgotten", "the program is not here");
         const made = this.arms.get(arm);
         const answer = { walls_ns: [], regions_ns: {}, device_ns: made && this.session.timed && timing ? 0 : null };
         const read = {};
@@ -123,6 +147,7 @@ export class Device {
                 if (answer.device_ns !== null) answer.device_ns += Math.max(0, ns);
             }
         }
+        if (this.session?.lost) throw new Fault("lost", this.session.lost.message);
         return [answer, read];
     }
 

@@ -1,6 +1,5 @@
 // From the first look at the browser to the last answer: boot, secure context, adapter, device, then what the server asks.
 import { Device } from "./device.js";
-import { Fault } from "./runner.js";
 import { Replaced, Talk } from "./talk.js";
 import * as view from "./view.js";
 
@@ -97,7 +96,7 @@ async function obey(device, talk, { header, parts }) {
         stage(header.view?.note ?? "ready; waiting for work");
         return { header: { ticket } };
     } catch (error) {
-        const fault = Fault.of(error).toJSON();
+        const fault = (await device.faultOf(error)).toJSON();
         stage(`${arm ? `${arm}: ` : ""}${fault.message}`);
         const { kind: what, message, kernel, line, number } = fault;
         const told = { kind: what, message: String(message).slice(0, 4000) };
@@ -155,7 +154,10 @@ async function main() {
         for (let answer = null; ; ) {
             const command = await talk.next(answer);
             await wakeLock.take();
+            // Given up by the server: the device is closed, which ends whatever waits for it.
+            talk.working(command.header.ticket, () => device.close());
             answer = await obey(device, talk, command);
+            talk.working(null);
             view.named(talk.name);
         }
     } catch (error) {

@@ -3,6 +3,9 @@ import { pack, unpack } from "./wire.js";
 
 const BEAT_MS = 2000;
 const LONGEST_PAUSE_MS = 4000;
+const GIVEN_UP = 205;
+// Too slow, or too many at once: the same again later.
+const LATER = new Set([408, 429]);
 
 /** This page was opened once more: the newer one goes on. */
 export class Replaced extends Error {}
@@ -19,6 +22,13 @@ export class Talk {
         this.stage = "connected";
         this.facts = {};
         this.crashed = "";
+        this.ticket = null;
+        this.giveUp = () => null;
+    }
+
+    /** What the page is busy with, and what ends that where nobody waits for it any more. */
+    working(ticket, giveUp = () => null) {
+        Object.assign(this, { ticket, giveUp });
     }
 
     /** Says hello, as long as it takes. */
@@ -33,7 +43,7 @@ export class Talk {
                 this.told("connected");
                 return;
             }
-            if (answer && answer.status !== 429 && answer.status < 500) throw new Refused(await answer.text());
+            if (answer && !LATER.has(answer.status) && answer.status < 500) throw new Refused(await answer.text());
             this.told("the server cannot be reached; trying again");
             await pause(wait);
         }
@@ -56,7 +66,7 @@ export class Talk {
                 await this.connect();
             } else if (got?.status === 423) {
                 throw new Replaced(await got.text());
-            } else if (got && got.status < 500 && got.status !== 429 && answer) {
+            } else if (got && got.status < 500 && !LATER.has(got.status) && answer) {
                 const { ticket } = answer.header;
                 answer = { header: { ticket, fault: { kind: "device", message: `refused: ${await got.text()}` } } };
             } else {
@@ -77,8 +87,12 @@ export class Talk {
 
     beat(more = {}) {
         if (!this.seat) return;
-        const said = { seat: this.seat, stage: this.stage, hidden: document.hidden, ...more };
-        this.#post("beat", said).catch(() => null);
+        const { seat, stage, ticket } = this;
+        const said = { seat, stage, hidden: document.hidden, ...(ticket && { ticket }), ...more };
+        const heard = (answer) => {
+            if (answer.status === GIVEN_UP && ticket && ticket === this.ticket) this.giveUp();
+        };
+        this.#post("beat", said).then(heard, () => null);
     }
 
     #post(path, header, parts) {
