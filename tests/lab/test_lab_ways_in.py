@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import secrets
+import shutil
 import socket
 import ssl
 import stat
@@ -21,6 +24,7 @@ from whet.cli.app import root
 from whet.errors import BadInput, Unsupported
 from whet.lab import ways_in
 from whet.lab.certificate import local_names, make_certificate
+from whet.lab.chromium import own_flags
 from whet.lab.serving import LabServer, check_certificate
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "saxpy_webgpu.py"
@@ -81,45 +85,91 @@ def test_a_certificate_that_is_none_is_refused(tmp_path):
         check_certificate((tmp_path / "x.pem", tmp_path / "x.pem"))
 
 
+def test_the_certificate_is_for_this_machine_on_its_network(tmp_path):
+    """Every name and the address of the link stand in it, and nothing that it does not go by."""
+    from cryptography import x509
+
+    from whet.cli.lab import _on_the_network
+    from whet.lab.certificate import local_addresses
+
+    address = local_addresses()[0] if local_addresses() else "127.0.0.1"
+    with contextlib.ExitStack() as stack:
+        more = _on_the_network(stack, address, None)
+        (made, *_) = x509.load_pem_x509_certificates(more["certificate"][0].read_bytes())
+        told = made.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        named = {*told.get_values_for_type(x509.DNSName), *map(str, told.get_values_for_type(x509.IPAddress))}
+        assert named == {address, *local_names(), "localhost", "127.0.0.1"} == set(more["hosts"])
+        assert not made.extensions.get_extension_for_class(x509.BasicConstraints).value.ca
+
+
+def with_authority(home, authority):
+    """A home whose browsers know this authority, as after installing it by hand."""
+    certutil = needed(lambda: executable_of("certutil", "libnss3-tools"))
+    for folder in (home / ".pki" / "nssdb", home / ".local" / "share" / "pki" / "nssdb"):
+        folder.mkdir(parents=True)
+        kept = ["-d", f"sql:{folder}"]
+        subprocess.run([certutil, *kept, "-N", "--empty-password"], check=True, timeout=60)
+        installed = [certutil, *kept, "-A", "-n", "whet lab", "-t", "C,,", "-i", str(authority)]
+        subprocess.run(installed, check=True, timeout=60)
+
+
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.xdist_group("lab")
-def test_chromium_takes_the_certificate_of_an_authority_that_it_knows(tmp_path):
-    """Without a word about errors: the authority is the one that was made, given to Chromium by its key's digest."""
-    from cryptography import x509
-    from cryptography.hazmat.primitives import hashes, serialization
+def test_chromium_with_the_authority_installed_follows_the_code(tmp_path):
+    """The link as a camera reads it off the terminal, in a browser that knows the authority, without a flag for it."""
+    made = make_certificate(tmp_path / "made", ["127.0.0.1", *local_names(), "localhost"])
+    token = secrets.token_urlsafe(24)
+    with_authority(tmp_path / "home", made.authority)
+    (tmp_path / "other").mkdir()
+    with LabServer(token=token, certificate=(made.certificate, made.key), poll_s=1) as server:
+        scanned = read_code(ways_in.code(ways_in.link("https", "127.0.0.1", server.port, token)))
+        assert scanned.startswith("https://127.0.0.1:")
+        with browser_at(tmp_path / "other") as page:
+            # A browser that does not know it shows a warning in the place of the page.
+            with pytest.raises(Exception, match="ERR_CERT_AUTHORITY_INVALID"):
+                page.goto(scanned)
+            assert not server.hub.devices
+        with browser_at(tmp_path / "home") as page:
+            page.goto(scanned)
+            device = server.call(server.hub.arrived("", 180))
+            assert device.facts.isolated and page.evaluate("isSecureContext && !location.hash")
 
-    made = make_certificate(tmp_path / "made", ["127.0.0.1", "localhost"])
-    key = x509.load_pem_x509_certificate(made.authority.read_bytes()).public_key()
-    form = serialization.PublicFormat.SubjectPublicKeyInfo
-    digest = hashes.Hash(hashes.SHA256())
-    digest.update(key.public_bytes(serialization.Encoding.DER, form))
-    import base64
 
-    from whet.lab.chromium import chromium
+@contextlib.contextmanager
+def browser_at(home):
+    """A Chromium with this home."""
 
-    trusted = f"--ignore-certificate-errors-spki-list={base64.b64encode(digest.finalize()).decode()}"
-    # Chromium looks for that key in the chain it is shown.
-    made.certificate.write_bytes(made.certificate.read_bytes() + made.authority.read_bytes())
-    certificate = (made.certificate, made.key)
-    with LabServer(token="t" * 32, certificate=certificate, poll_s=1) as server:
-        url = ways_in.link("https", "localhost", server.port, "t" * 32)
-        with needed(lambda: chromium(url, [trusted])):
-            device = server.call(server.hub.arrived("", 120))
-            assert device.facts.isolated and device.facts.clock_step_ns <= 200_000
+    def start():
+        try:
+            from playwright.sync_api import sync_playwright
+        except ImportError:
+            raise Unsupported("no playwright", cure="pip install playwright") from None
+        return sync_playwright()
+
+    with needed(start) as driver:
+        executable = needed(lambda: executable_of("chromium", "chromium"))
+        browser = driver.chromium.launch(
+            executable_path=executable, args=own_flags(), env={**os.environ, "HOME": str(home)}, timeout=180_000
+        )
+        page = browser.new_page()
+        page.set_default_timeout(180_000)
+        yield page
+        browser.close()
+
+
+def executable_of(name, package):
+    found = shutil.which(name)
+    if found is None:
+        raise Unsupported(f"no {name}", cure=f"apt install {package}")
+    return found
 
 
 @pytest.mark.browser
 @pytest.mark.slow
 @pytest.mark.xdist_group("lab")
 def test_a_browser_behind_a_webdriver_server(tmp_path):
-    import shutil
-
-    driver = shutil.which("chromedriver")
-    if driver is None:
-        if os.environ.get("CI") == "true":
-            pytest.fail("no chromedriver: apt install chromium-driver")
-        pytest.skip("no chromedriver: apt install chromium-driver")
+    driver = needed(lambda: executable_of("chromedriver", "chromium-driver"))
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     serving = subprocess.Popen([driver, f"--port={port}"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
@@ -192,8 +242,12 @@ def test_a_sweep_over_all_devices_and_what_it_measured_as_one_file(tmp_path, mon
             "--seconds",
             "2",
         ]
-        done = CliRunner().invoke(root, [*words, "--device", "lab:all", "--store", store])
+        report = tmp_path / "matrix.html"
+        done = CliRunner().invoke(root, [*words, "--device", "lab:all", "--store", store, "--report", str(report)])
         assert done.exit_code == 0, done.output
+        picture = report.read_text(encoding="utf-8").partition('class="matrix"')[2].partition("</table>")[0]
+        # Two devices, two variants, two sizes.
+        assert picture.count('<td class="cell') == 8 and "lab:phone" in picture and "lab:tablet" in picture
         tuned = CliRunner().invoke(
             root, ["tune", str(EXAMPLE), "--n", "64", "--device", "lab:phone", "--store", store, "--json"]
         )

@@ -8,7 +8,7 @@ from itertools import pairwise
 
 import pytest
 
-from scripted_runs import blocked_run, scripted_run, scripted_sweep
+from scripted_runs import blocked_run, scripted_matrix, scripted_run, scripted_sweep
 from whet.evidence.headline import headline
 from whet.evidence.record import Decision
 from whet.evidence.report import render_report
@@ -42,7 +42,7 @@ CONTRASTS = """() => {
         }
         return "rgb(255, 255, 255)";
     };
-    const judged = "h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, .weaker, .opposite, .floor, td";
+    const judged = "h1, h2, .lead, .chip, .quiet, .refusal, .red, .green, .weaker, .opposite, .floor, td, .cell b";
     return [...document.querySelectorAll(judged)].map(e => {
         const [light, dark] = [luminance(getComputedStyle(e).color), luminance(background(e))].sort((x, y) => y - x);
         return [(light + .05) / (dark + .05), e.className || e.tagName];
@@ -77,6 +77,7 @@ def reports(tmp_path_factory):
         "twelve": render_report([scripted_run(2, variants=12, repeats=200)]),
         "blocked": render_report([blocked_run(1, weaker=True, tails=True)]),
         "sweep": render_report(scripted_sweep()),
+        "matrix": render_report(scripted_matrix()),
         "many": render_report([scripted_run(seed, variants=1 + seed % 4) for seed in range(5)]),
     }
     for name, text in contents.items():
@@ -104,7 +105,7 @@ def look(browser, reports):
         context.close()
 
 
-@pytest.mark.parametrize("name", ["one", "twelve", "many", "blocked", "sweep"])
+@pytest.mark.parametrize("name", ["one", "twelve", "many", "blocked", "sweep", "matrix"])
 def test_no_network_no_errors_no_sideways_scrolling(look, reports, name):
     page = look(name)
     for width, height in SIZES:
@@ -169,7 +170,7 @@ def test_growth_is_drawn_inside_its_frame(look, size):
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("name", ["one", "blocked"])
+@pytest.mark.parametrize("name", ["one", "blocked", "matrix"])
 def test_text_has_contrast(look, scheme, name):
     """WCAG AA for what carries the verdict, in both schemes."""
     page = look(name, scheme=scheme)

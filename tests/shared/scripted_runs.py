@@ -239,3 +239,19 @@ def scripted_sweep(sizes: tuple[int, ...] = (256, 1024, 4096, 16384, 65536)) -> 
         case = Case(sizes={"n": size}, profile="random")
         runs.append(msgspec.structs.replace(run, case=case, samples=samples, tails={}))
     return runs
+
+
+def scripted_matrix(sizes: tuple[int, ...] = (1024, 4096, 16384)) -> list[Run]:
+    """The same sweep on three devices; the second lacks a size, and refuses a variant at another."""
+    adapters = {"lab:phone": "qualcomm adreno-7xx", "lab:tablet": "apple apple-8", "lab:laptop": "intel gen-12lp"}
+    runs = []
+    for number, (device, name) in enumerate(adapters.items()):
+        for column, size in enumerate(sizes):
+            if (number, column) == (1, 2):
+                continue
+            refused = (2,) if (number, column) == (1, 1) else ()
+            run = scripted_run(10 * number + column, refused=refused, scale=size / 1024 * (1 + number))
+            environment = {**run.environment, "adapter": {"name": name, "key": name, "software": False}}
+            case = Case(sizes={"n": size}, profile="random")
+            runs.append(msgspec.structs.replace(run, device=device, case=case, environment=environment))
+    return runs

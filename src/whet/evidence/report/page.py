@@ -18,6 +18,7 @@ from whet.evidence.record import Decision, Run
 from whet.evidence.report.across import across
 from whet.evidence.report.figures import MARKS, figures, interval_text
 from whet.evidence.report.growth_picture import growth_picture
+from whet.evidence.report.matrix import matrices
 
 FOLDER = Path(__file__).parent
 
@@ -40,6 +41,7 @@ def render_report(
     return template("page.html").render(
         across=across(runs),
         growth=growths(runs),
+        matrices=matrices(runs),
         pages=[figures(run, list(decided.get(run.id, ()))) for run in runs],
         style=Markup((FOLDER / "style.css").read_text(encoding="utf-8")),
         timelines={title: Markup(html) for title, html in (timelines or {}).items()},
