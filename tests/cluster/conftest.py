@@ -26,5 +26,5 @@ def ray_installed():
 
 @pytest.fixture(scope="session")
 def connection(ray_installed):
-    with connect(workers=8, deadline_s=300) as made:
+    with connect(workers=8, deadline_s=300, object_store_bytes=100 << 20) as made:
         yield made

@@ -24,7 +24,7 @@ from whet.cluster.errors import ClusterError, HeadLost, MissingExtra, Unreachabl
 from whet.cluster.greeting import greet, split
 from whet.errors import BadInput
 
-DEADLINE_S = 60.0
+DEADLINE_S = 120.0
 LOOK_S = 2.0  # how long a look at the head may take
 OBJECT_STORE_BYTES = 512 << 20
 LEAST_STORE_BYTES = 80 << 20  # Ray's own lower bound is 75 MiB
@@ -90,15 +90,21 @@ class Connection:
         except OSError as error:
             raise HeadLost(f"Ray's process on this machine is gone: {error}", cure=cure) from None
 
+    @property
+    def is_own_process(self) -> bool:
+        return os.getpid() == self._pid
+
     def require_own_process(self) -> None:
         """A connection does not survive a fork."""
-        if os.getpid() != self._pid:
+        if not self.is_own_process:
             raise ClusterError("this connection to Ray belongs to the process before the fork", cure="connect again")
 
     def _end(self) -> None:
-        if os.getpid() == self._pid and self._owned:
+        if not self.is_own_process:
+            return
+        if self._owned:
             self.ray.shutdown()
-        if os.getpid() == self._pid and self._folder is not None:
+        if self._folder is not None:
             shutil.rmtree(self._folder, ignore_errors=True)
 
 

@@ -35,6 +35,8 @@ class RecordFile:
         self, source: Source, row: Format, layout: Layout | Limbs, *, offset: int, n: int | None, check: Check
     ) -> None:
         self.format = row.name
+        self.section: str | None = None
+        self.check = check
         self._source = source
         self._layout = layout
         self._check_curve = check != "none"
@@ -74,7 +76,9 @@ class RecordFile:
             layout = row.read(source, None if section is None else str(section))
             if check == "checksum" and row.checksum is not None:
                 row.checksum(source)
-            return cls(source, row, layout, offset=offset, n=n, check=check)
+            opened = cls(source, row, layout, offset=offset, n=n, check=check)
+            opened.section = None if section is None else str(section)
+            return opened
         except BaseException:
             source.close()
             raise

@@ -1,0 +1,77 @@
+"""What the head and its workers say to each other."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from whet.cluster.sources import ScalarsFile, ScalarsObject, Shard
+from whet.msm.validate import Limbs
+
+LIMBS = 4  # of a scalar
+
+
+@dataclass(frozen=True)
+class Request:
+    """One shard's part of one or more sums. Asking twice is the same as asking once: a worker keeps its last answers by
+    job, shard, digest and way.
+
+    `way` is `sums`, one point per vector; `limbs`, four points per vector, the sums over each limb of the scalars; or
+    `check`, one point per vector, the sum over the limbs weighted with `weights`.
+    """
+
+    job: str
+    shard: Shard
+    vectors: int
+    digest: str
+    way: str = "sums"
+    weights: tuple[int, ...] = ()
+    parts: tuple[ScalarsFile | ScalarsObject, ...] = ()  # read by the worker; none where the head sends limbs
+
+    @property
+    def key(self) -> tuple[Any, ...]:
+        return (self.job, self.shard.key, self.digest, self.way, self.weights)
+
+    @property
+    def answers(self) -> int:
+        return self.vectors * (LIMBS if self.way == "limbs" else 1)
+
+
+@dataclass(frozen=True)
+class Partial:
+    """The answer to a request: 64 bytes a point."""
+
+    points: bytes
+    seconds: float  # of the sums alone
+    load_seconds: float = 0.0  # of points that were not there
+    again: bool = False  # answered from memory
+
+
+@dataclass(frozen=True)
+class Fault:
+    """What a worker could not do. `kind`: input, points, scalars, memory."""
+
+    kind: str
+    cause: str
+    cure: str
+    index: int | None = None
+
+
+@dataclass(frozen=True)
+class Hello:
+    """Who a worker is."""
+
+    host: str
+    node: str
+    pid: int
+    versions: dict[str, str]
+    points_per_second: float = 0.0
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+def digest_of(limbs: Limbs) -> str:
+    """Of all vectors of a request together."""
+    return hashlib.sha256(np.ascontiguousarray(limbs).data).hexdigest()
