@@ -12,7 +12,7 @@ from textwrap import dedent
 
 import pytest
 
-from whet.api import pytest_plugin
+from whet.evidence import alone
 
 KERNELS = """
     import numpy as np
@@ -84,7 +84,7 @@ def test_nothing_is_imported_or_shown_without_need(tmp_path):
 
 
 def _hold(path: str) -> None:
-    with pytest_plugin.alone(), Path(path).open("a") as log:
+    with alone.alone(), Path(path).open("a") as log:
         log.write("in ")
         log.flush()
         time.sleep(0.05)
@@ -105,7 +105,7 @@ def test_never_two_trials_at_a_time(tmp_path):
 def test_a_holder_that_never_ends_is_told(monkeypatch, tmp_path):
     from whet.errors import DeviceTimeout
 
-    monkeypatch.setattr(pytest_plugin.tempfile, "gettempdir", lambda: str(tmp_path))
-    monkeypatch.setattr(pytest_plugin, "LOCK_WAIT_S", 0.1)
-    with pytest_plugin.alone(), pytest.raises(DeviceTimeout, match="another trial has held"), pytest_plugin.alone():
+    monkeypatch.setattr(alone.tempfile, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(alone, "WAIT_S", 0.1)
+    with alone.alone(), pytest.raises(DeviceTimeout, match="another trial has held"), alone.alone():
         pass

@@ -8,11 +8,7 @@ Quick unless `--whet-budget` or `budget=` says otherwise. Nothing of whet is imp
 
 from __future__ import annotations
 
-import contextlib
-import os
-import tempfile
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -21,9 +17,6 @@ import pytest
 if TYPE_CHECKING:
     from whet.api.result import Result
 
-LOCK = "whet-trial-{user}.lock"
-LOCK_WAIT_S = 3600.0
-LOCK_STEP_S = 0.05
 # The name under which a test's lines travel from a worker of xdist to the one who prints.
 LINES = "whet:line"
 
@@ -42,11 +35,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture
 def ab(request: pytest.FixtureRequest, record_property: Callable[[str, object], None]) -> Callable[..., Result]:
-    """`whet.ab`, quick and not stored unless asked; waits until no other test of this user measures."""
+    """`whet.ab`, quick and not stored unless asked; waits until nobody else measures on this machine."""
     config, counted = request.config, iter(range(1, 1_000_000))
 
     def compare(*variants: Any, **given: Any) -> Result:
         import whet
+        from whet.evidence.alone import alone
 
         words = {"budget": config.getoption("whet_budget"), "store": bool(config.getoption("whet_store")), **given}
         with alone():
@@ -82,33 +76,6 @@ def leave_report(folder: Path, nodeid: str, number: int, result: Result) -> None
     folder.mkdir(parents=True, exist_ok=True)
     name = "".join(c if c.isalnum() or c in "-_." else "-" for c in nodeid)[-150:]
     result.save(folder / f"{name}-{number}.html")
-
-
-@contextlib.contextmanager
-def alone() -> Iterator[None]:
-    """Never two trials at a time, whatever xdist or a second pytest does. Ends with the process, so it cannot stick."""
-    try:
-        import fcntl
-    except ImportError:
-        yield
-        return
-    from whet.errors import DeviceTimeout
-
-    user = os.getuid() if hasattr(os, "getuid") else 0
-    place = Path(tempfile.gettempdir()) / LOCK.format(user=user)
-    deadline = time.monotonic() + LOCK_WAIT_S
-    with place.open("a") as lock:
-        while True:
-            try:
-                fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-                break
-            except OSError:
-                if time.monotonic() > deadline:
-                    raise DeviceTimeout(
-                        f"another trial has held {place} for an hour", cure="end it, or remove the file"
-                    ) from None
-                time.sleep(LOCK_STEP_S)
-        yield
 
 
 def pytest_terminal_summary(terminalreporter: Any) -> None:

@@ -11,6 +11,7 @@ import click
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice, budget_options
+from whet.cli.on_cluster import Away, on_options
 from whet.cli.plan_options import (
     EngineName,
     VariantName,
@@ -48,6 +49,7 @@ if TYPE_CHECKING:
 )
 @click.option("--report", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE", help="Write an HTML report.")
 @click.option("--tails", is_flag=True, help="Show mean, 90th and 99th percentile as well.")
+@on_options
 @options.store_path
 @options.as_json
 def command(**given: Any) -> ExitCode:
@@ -69,8 +71,15 @@ def command(**given: Any) -> ExitCode:
     \b
     whet ab --command 'sort -n big' './mysort big'     programs, by exit code and output
 
-    Exit codes: 3 if any variant is refused; else 1 if --fail-if-slower is given and one is SLOWER; else 2 if any is
-    UNDECIDED; else 0. Ctrl-C in a trial stores what was measured and exits with 130.
+    \b
+    whet ab msm affine pippenger --on 10.0.0.1:6379     on each kind of machine of a Ray cluster
+
+    A kind is what the label whet.kind of a node says, else its processor, cores and GPU. Never two trials run on one
+    machine at a time; each run comes home as soon as it is finished.
+
+    Exit codes: 3 if any variant is refused; else 4 if --on has no run of some kind; else 1 if --fail-if-slower is given
+    and one is SLOWER; else 2 if any is UNDECIDED; else 0. Ctrl-C in a trial stores what was measured and exits with
+    130.
     """
     return compare(programs=given_for_programs(given), **given)
 
@@ -85,6 +94,7 @@ def compare(
     profile: str | None,
     baseline: str | None,
     budget: BudgetChoice,
+    away: Away | None,
     against: str | None,
     fail_if_slower: float | None,
     summary: Path | None,
@@ -95,6 +105,8 @@ def compare(
     **planned: Any,
 ) -> ExitCode:
     from whet.cli.check import runnable
+    from whet.cli.console import print_json
+    from whet.cli.on_cluster import as_records, exit_code_of, run_away, show_gathered
     from whet.cli.output import require_writable
     from whet.cli.run_view import exit_code
     from whet.cli.settings import open_store
@@ -108,8 +120,12 @@ def compare(
     require_writable(report)
     require_writable(summary)
     if programs:
-        if n or sizes or profile or against or planned["device"] or planned["build"] or planned["clock"] != "wall":
-            raise BadInput("programs have no sizes, devices or revisions", cure="-L puts parameters into a command")
+        about_engines = (away, n, sizes, profile, against, planned["device"], planned["build"])
+        if any(about_engines) or planned["clock"] != "wall":
+            raise BadInput(
+                "programs have no sizes, devices or revisions, and stay on this machine",
+                cure="-L puts parameters into a command",
+            )
         limits = {"seed": planned["seed"], "call_limit_s": planned["call_limit_s"]}
         words = (engine, *variants)
         runs = compare_commands(words, budget=budget, baseline=baseline, store_path=store_path, **limits, **programs)
@@ -119,6 +135,20 @@ def compare(
     if against is not None:
         revisions = _only_revisions(revisions, against)
     loaded = load(engine)
+    if away is not None:
+        if revisions:
+            raise BadInput("revisions are compared on this machine alone", cure="leave --on out")
+        case = cases.choose(loaded.engine, cases.parse_sizes(sizes, n), profile)
+        found = run_away(
+            away, loaded, named, [case], budget=budget, planned=planned, store_path=store_path, baseline=baseline
+        )
+        if as_json:
+            print_json(as_records(away.address, found))
+        else:
+            show_runs(found.runs, tails=tails)
+            show_gathered(found)
+        write_files(found.runs, report=report, summary=summary, quiet=as_json)
+        return exit_code_of(found, exit_code(found.runs, fail_if_slower=fail_if_slower is not None))
     trials = [list(named or runnable(loaded.engine, planned["device"]))]
     if revisions:
         trials = [at_revisions(name, revisions) for name in trials[0]]
@@ -148,21 +178,27 @@ def tell(
 ) -> None:
     """What was found, on the terminal and in the files that were asked for."""
     from whet.cli.console import print_json
-    from whet.cli.output import write_text
-    from whet.cli.run_view import show_run
 
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"runs": runs})
-    for run in [] if as_json else runs:
+    else:
+        show_runs(runs, tails=tails)
+    write_files(runs, report=report, summary=summary, quiet=as_json)
+
+
+def show_runs(runs: Sequence[Run], *, tails: bool) -> None:
+    from whet.cli.run_view import show_run
+
+    for run in runs:
         show_run(run, tails=tails)
         click.echo(f"run {run.id}; again: {run.command}")
-    if report is not None:
-        from whet.evidence.report import render_report
 
-        write_text(report, render_report(runs))
-        if not as_json:
-            click.echo(f"report: {report}")
-    if summary is not None:
+
+def write_files(runs: Sequence[Run], *, report: Path | None, summary: Path | None, quiet: bool) -> None:
+    from whet.cli.output import write_report, write_text
+
+    write_report(report, runs, quiet=quiet)
+    if summary is not None and runs:
         from whet.evidence.report.summary import as_summary
 
         write_text(summary, as_summary(runs))

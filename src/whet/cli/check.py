@@ -121,19 +121,12 @@ def check(
 
 def runnable(engine: Engine, device: str | None) -> list[str]:
     """Every variant whose device is there; the others are named with the reason. None at all is an error."""
-    from whet.evidence.adapter import identify
+    from whet.evidence.adapter import reachable
     from whet.evidence.elsewhere import is_elsewhere
-    from whet.protocol import Variant
 
     if device is not None and is_elsewhere(device):
         return _for_gpus(engine, device)
-    names, missing = [], {}
-    for spec in engine.variants():
-        try:
-            identify(engine.device_of(Variant(spec.name), device or engine.devices[0]))
-            names.append(spec.name)
-        except Unsupported as error:
-            missing[spec.name] = error
+    names, missing = reachable(engine, device)
     if missing:
         first = next(iter(missing.values()))
         if not names:

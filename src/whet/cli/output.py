@@ -5,9 +5,14 @@ from __future__ import annotations
 import contextlib
 import os
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from whet.errors import WhetError
+
+if TYPE_CHECKING:
+    from whet.evidence.record import Run
 
 CURE = "choose another file; its folder must exist, be writable and have space"
 
@@ -21,6 +26,19 @@ def require_writable(path: Path | None) -> None:
         raise WhetError(f"{path} cannot be written: there is no folder {folder}", cure=CURE)
     if not os.access(path if path.exists() else folder, os.W_OK):
         raise WhetError(f"{path} cannot be written: permission denied", cure=CURE)
+
+
+def write_report(path: Path | None, runs: Sequence[Run], *, quiet: bool) -> None:
+    """The HTML report of runs, where one was asked for and there are any."""
+    if path is None or not runs:
+        return
+    import click
+
+    from whet.evidence.report import render_report
+
+    write_text(path, render_report(runs))
+    if not quiet:
+        click.echo(f"report: {path}")
 
 
 def write_text(path: Path, text: str) -> None:

@@ -12,6 +12,7 @@ import click
 
 from whet.cli import options
 from whet.cli.budget import BudgetChoice, budget_options
+from whet.cli.on_cluster import Away, on_options
 from whet.cli.plan_options import (
     EngineName,
     VariantName,
@@ -22,6 +23,8 @@ from whet.cli.plan_options import (
 from whet.errors import BadInput, ExitCode
 
 if TYPE_CHECKING:
+    from whet.cluster.everywhere import Gathered
+    from whet.evidence.record import Run
     from whet.protocol import Case, Engine
 
 MAX_POINTS = 200
@@ -46,6 +49,7 @@ MAX_POINTS = 200
     metavar="FILE",
     help="Write an HTML report: growth of every variant, and where one overtakes another.",
 )
+@on_options
 @options.store_path
 @options.as_json
 def command(**given: Any) -> ExitCode:
@@ -56,9 +60,10 @@ def command(**given: Any) -> ExitCode:
     whet sweep msm walker --axis slots=1,4,16 --n 2^12
 
     Each value of a knob is a variant, timed beside the others. Without a variant it goes through all of them;
-    the first one is the baseline.
+    the first one is the baseline. With --on every kind of machine of a Ray cluster goes through all points, and the
+    machines of a kind share them.
 
-    Exit codes: 3 if any variant is refused at any point, else 0.
+    Exit codes: 3 if any variant is refused at any point, else 4 if --on has no run of some kind, else 0.
     """
     return sweep(**given)
 
@@ -72,6 +77,7 @@ def sweep(
     sizes: tuple[str, ...],
     profile: str | None,
     budget: BudgetChoice,
+    away: Away | None,
     report: Path | None,
     store_path: Path | None,
     as_json: bool,
@@ -79,7 +85,8 @@ def sweep(
 ) -> ExitCode:
     from whet.cli.console import print_json
     from whet.cli.growth_view import show_growth
-    from whet.cli.output import require_writable, write_text
+    from whet.cli.on_cluster import exit_code_of, run_away
+    from whet.cli.output import require_writable, write_report
     from whet.cli.settings import open_store
     from whet.evidence import cases
     from whet.evidence.comparison import make_plan
@@ -88,12 +95,17 @@ def sweep(
 
     require_writable(report)
     loaded = load(engine)
-    devices = every_device(planned.pop("device", None))
     named = variants or tuple(spec.name for spec in loaded.engine.variants())
     size_axes, knob_axes = split_axes(loaded.engine, named, axes)
     spelled = with_knobs(loaded.engine, named, knob_axes)
-    plans = [make_plan(loaded, spelled, device=device, **planned) for device in devices]
     points = grid(loaded.engine, size_axes, cases.parse_sizes(sizes, n), profile)
+    if away is not None:
+        found = run_away(away, loaded, spelled, points, budget=budget, planned=planned, store_path=store_path)
+        _show_away(away.address, found, as_json=as_json)
+        write_report(report, found.runs, quiet=as_json)
+        return exit_code_of(found, _exit_code(found.runs))
+    devices = every_device(planned.pop("device", None))
+    plans = [make_plan(loaded, spelled, device=device, **planned) for device in devices]
     runs = []
     with open_store(store_path) as store, shown_progress(f"sweep {loaded.engine.name}") as show:
         for at, plan in enumerate(plans):
@@ -118,13 +130,26 @@ def sweep(
             own = [run for run in runs if run.device == plan.device]
             if own:
                 show_growth(own)
-    if report is not None:
-        from whet.evidence.report import render_report
+    write_report(report, runs, quiet=as_json)
+    return _exit_code(runs)
 
-        write_text(report, render_report(runs))
-        if not as_json:
-            click.echo(f"report: {report}")
-    if runs[-1].interrupted:
+
+def _show_away(address: str, found: Gathered, *, as_json: bool) -> None:
+    from whet.cli.console import print_json
+    from whet.cli.growth_view import show_growth
+    from whet.cli.on_cluster import as_records, show_gathered
+
+    if as_json:
+        return print_json(as_records(address, found))
+    for kind in dict.fromkeys(one.kind for one in found.outcomes):
+        if own := [one.run for one in found.outcomes if one.kind == kind and one.run is not None]:
+            click.echo(f"on {kind}:")
+            show_growth(own)
+    show_gathered(found)
+
+
+def _exit_code(runs: Sequence[Run]) -> ExitCode:
+    if any(run.interrupted for run in runs):
         return ExitCode.INTERRUPTED
     return ExitCode.REFUSED if any(not gate.green for run in runs for gate in run.gates) else ExitCode.OK
 

@@ -29,6 +29,10 @@ class WorkerLost(ClusterError):
     """Workers went away more often than they are replaced."""
 
 
+class MachineLost(ClusterError):
+    """A machine, or the way to it, failed in the middle of a trial. Its run is lost, and nothing else."""
+
+
 class DeadlinePassed(ClusterError):
     """An answer did not come in time. Nothing half-done is returned."""
 

@@ -34,6 +34,18 @@ def adapter_of(engine: Engine, variants: Sequence[Variant], device: str) -> dict
     return next((facts for place in sorted(places, reverse=True) if (facts := identify(place))), {})
 
 
+def reachable(engine: Engine, device: str | None) -> tuple[list[str], dict[str, Unsupported]]:
+    """The variants whose device is on this machine, and why the others have none."""
+    names, missing = [], {}
+    for spec in engine.variants():
+        try:
+            identify(engine.device_of(Variant(spec.name), device or engine.devices[0]))
+            names.append(spec.name)
+        except Unsupported as error:
+            missing[spec.name] = error
+    return names, missing
+
+
 @lru_cache(maxsize=8)
 def _ask(key: str, chosen: tuple[str | None, ...]) -> dict[str, Any]:
     command = [sys.executable, "-m", "whet.gpu.identity", *([key] if key else [])]

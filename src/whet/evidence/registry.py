@@ -55,7 +55,7 @@ def load(ref: str) -> Loaded:
     if bundle.is_bundle(ref):
         functions, digest = bundle.load(str(Path(ref).resolve()))
         return Loaded(functions, str(Path(ref).resolve()), digest)
-    path_text, class_name = _split(ref)
+    path_text, class_name = split_class(ref)
     if not path_text.endswith(".py"):
         points = _points()
         if ref in points:
@@ -82,11 +82,12 @@ def load(ref: str) -> Loaded:
 
 def source_file(loaded: Loaded) -> str:
     """The file that defines an engine, however it was named."""
-    path = _split(loaded.ref)[0]
+    path = split_class(loaded.ref)[0]
     return path if path.endswith(".py") else inspect.getsourcefile(type(loaded.engine)) or path
 
 
-def _split(ref: str) -> tuple[str, str]:
+def split_class(ref: str) -> tuple[str, str]:
+    """`file.py:ClassName` as its two parts; the second is empty where there is none."""
     head, colon, tail = ref.rpartition(":")
     return (head, tail) if colon and head.endswith(".py") else (ref, "")
 

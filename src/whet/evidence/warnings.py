@@ -46,6 +46,11 @@ class Kind(Enum):
         "another tool measured these times, one benchmark after the other, and compared no outputs",
         "let the same programs take turns: whet ab --command",
     )
+    LOW_PRIORITY = (
+        "low priority",
+        "whatever started whet gave it less processor time than other programs get",
+        "start Ray with RAY_worker_niceness=0 on that machine, or give whet the right to raise its priority",
+    )
     POWER_SOURCE = ("power source", "on battery many machines clock down", "plug it in and run again")
     DIFFERENT_ENVIRONMENT = (
         "different environment from the baseline",
@@ -159,6 +164,10 @@ def background_load(samples: Sequence[Sample], environment: Mapping[str, Any]) -
         if 0.5 < share < CPU_SHARE_LIMIT:
             return [Kind.BACKGROUND_LOAD(f"the variants had a core for {share:.0%} of their time")]
     return []
+
+
+def low_priority(niceness: int) -> list[Warning]:
+    return [Kind.LOW_PRIORITY(f"the trial ran with niceness {niceness}")] if niceness > 0 else []
 
 
 def throttling(times: Mapping[str, Array]) -> list[Warning]:
