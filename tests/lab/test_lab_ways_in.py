@@ -278,7 +278,7 @@ def test_whet_lab_shows_who_is_there(tmp_path, monkeypatch):
         assert "connected: lab:phone" in lab.stdout.readline()
         listed = CliRunner().invoke(root, ["lab", "--list"])
         assert "lab:phone" in listed.output
-        page.stop()
+        page.stopped.set()
     finally:
         lab.send_signal(2)
         assert lab.wait(30) == 130

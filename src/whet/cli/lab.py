@@ -14,6 +14,7 @@ from whet.errors import BadInput, Unsupported
 if TYPE_CHECKING:
     from whet.lab.operator_app import Listed
     from whet.lab.serving import LabServer
+    from whet.lab.wishes import Wishes
 
 PORT = 8417
 LOOK_EVERY_S = 0.5
@@ -77,6 +78,7 @@ def serve(
     from whet.lab import ways_in
     from whet.lab.operator_link import socket_path
     from whet.lab.serving import LabServer, check_certificate
+    from whet.lab.wishes import Wishes
 
     if (cert is None) != (key is None):
         raise BadInput("a certificate and its key belong together", cure="give both --cert and --key")
@@ -94,7 +96,9 @@ def serve(
             phones = stack.enter_context(ways_in.usb(server.port))
             click.echo(f"by USB on {', '.join(phones)}: open {ways_in.link('http', 'localhost', server.port)}")
         _show_ways(server, more)
-        _show_devices(server)
+        wishes = Wishes(server, socket_path())
+        stack.callback(wishes.close)
+        _show_devices(server, wishes)
 
 
 def _on_the_network(stack: ExitStack, host: str | None, own: tuple[Path, Path] | None) -> dict[str, Any]:
@@ -126,8 +130,8 @@ def _show_ways(server: LabServer, more: dict[str, Any]) -> None:
     click.echo("the browser warns about the certificate once; the token in the link keeps others out")
 
 
-def _show_devices(server: LabServer) -> None:
-    """Who comes and goes, until the end."""
+def _show_devices(server: LabServer, wishes: Wishes) -> None:
+    """Who comes and goes and what they ask for, until the end."""
     import time
 
     known: dict[str, str] = {}
@@ -139,6 +143,8 @@ def _show_devices(server: LabServer) -> None:
         for name in known.keys() - now.keys():
             click.echo(f"gone: {name}")
         known = now
+        for line in wishes.look():
+            click.echo(line)
         time.sleep(LOOK_EVERY_S)
 
 

@@ -21,7 +21,7 @@ from typing import Any
 from whet.errors import BadInput, DeviceError, DeviceGone, DeviceLost, DeviceTimeout, Unsupported
 from whet.evidence.elsewhere import Disturbed
 from whet.lab import wire
-from whet.lab.wire import Answer, Beat, Facts, Hello, Seated
+from whet.lab.wire import Answer, Beat, Facts, Hello, Seated, Wish
 
 log = logging.getLogger("whet.lab")
 
@@ -97,6 +97,7 @@ class Device:
     answered: deque[str] = field(default_factory=lambda: deque(maxlen=16))
     lease: str = ""
     leased_at: float = 0.0
+    wish: Wish | None = None
     wake: asyncio.Event = field(default_factory=asyncio.Event)
     log: list[str] = field(default_factory=list)
 
@@ -125,7 +126,7 @@ class Hub:
         if len(self.devices) >= MOST_DEVICES:
             raise Refused(503, f"{MOST_DEVICES} devices are connected, which is all there is room for")
         seat = secrets.token_hex(16)
-        device = Device(self._free_name(said), said.run, said.key, seat, said.facts, self.clock())
+        device = Device(self._free_name(said), said.run, said.key, seat, said.facts, self.clock(), wish=said.wish)
         self.devices[device.name] = self._by_seat[seat] = device
         log.info("%s connected: %s", device.name, said.facts.agent)
         self._arrival.set()
@@ -199,6 +200,14 @@ class Hub:
         if device is not None and hmac.compare_digest(device.lease, lease):
             device.lease = ""
             self._drop_command(device)
+
+    def next_wish(self) -> tuple[str, Wish] | None:
+        """A device that nobody uses and what its address asked for; it is told once."""
+        for device in self.present():
+            if device.wish is not None and not device.lease:
+                wish, device.wish = device.wish, None
+                return device.name, wish
+        return None
 
     def named(self, name: str) -> Device:
         device = self.devices.get(name)
@@ -316,6 +325,7 @@ class Hub:
         device.seat = secrets.token_hex(16)
         self._by_seat[device.seat] = device
         device.facts, device.loads, device.leaving_at = said.facts, device.loads + 1, 0.0
+        device.wish = said.wish or device.wish
         self._sign(device, "connected again", hidden=False)
         log.info("%s connected again%s", device.name, f" after {said.crashed} took it down" if said.crashed else "")
         command = device.command

@@ -21,7 +21,11 @@ MOST_PARTS = 65536
 
 Short = Annotated[str, msgspec.Meta(max_length=64)]
 Line = Annotated[str, msgspec.Meta(max_length=400)]
-Secret = Annotated[str, msgspec.Meta(min_length=16, max_length=64, pattern="^[0-9a-f]+$")]
+Secret = Annotated[str, msgspec.Meta(min_length=16, max_length=64, pattern=r"^[0-9a-f]+\Z")]
+# Words of a command, of which none can be a path, an option or another revision.
+EngineWord = Annotated[str, msgspec.Meta(max_length=32, pattern=r"^[a-z][a-z0-9_]*\Z")]
+VariantWord = Annotated[str, msgspec.Meta(max_length=64, pattern=r"^[a-z][a-z0-9_]*(:[a-z0-9_]+=[a-z0-9_,=]+)?\Z")]
+SizeWord = Annotated[str, msgspec.Meta(max_length=9, pattern=r"^(2\^[0-9]{1,2}|[1-9][0-9]*)\Z")]
 Count = Annotated[int, msgspec.Meta(ge=0, le=2**53)]
 
 
@@ -45,6 +49,14 @@ class Facts(Sent, frozen=True, kw_only=True):
     limits: Annotated[dict[Short, Count], msgspec.Meta(max_length=100)] = {}
 
 
+class Wish(Sent, frozen=True, kw_only=True):
+    """What the address of a page asks to be compared on it as soon as it is there."""
+
+    engine: EngineWord = "msm"
+    variants: Annotated[list[VariantWord], msgspec.Meta(min_length=1, max_length=16)]
+    n: SizeWord
+
+
 class Hello(Sent, frozen=True, kw_only=True):
     """The first word of a page. `run` and `key` stay over reloads; `crashed` is what ran when the page died."""
 
@@ -53,6 +65,7 @@ class Hello(Sent, frozen=True, kw_only=True):
     name: Short = ""
     facts: Facts
     crashed: Short = ""
+    wish: Wish | None = None
 
 
 class Seated(msgspec.Struct, frozen=True, kw_only=True):

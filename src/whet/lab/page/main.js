@@ -33,6 +33,18 @@ function settings() {
     return { ...given, token };
 }
 
+/** A comparison that the link asks for, once per tab: `?variants=walker,coop:g=8,slots=4&n=2^10`, perhaps `&engine=`. */
+function wish({ engine, variants, n }) {
+    if (!variants || !n) return null;
+    // A comma before `name=` belongs to the knobs of one variant.
+    const named = Array.isArray(variants) ? variants : String(variants).split(/,(?![a-z0-9_]+=)/);
+    const asked = { ...(engine && { engine: String(engine) }), variants: named.map((one) => String(one).trim()), n: String(n) };
+    const text = JSON.stringify(asked);
+    if (sessionStorage.getItem("wished") === text) return null;
+    sessionStorage.setItem("wished", text);
+    return asked;
+}
+
 const hex = () => Array.from(crypto.getRandomValues(new Uint8Array(16)), (b) => b.toString(16).padStart(2, "0")).join("");
 
 /** One run id and key per tab; a reload keeps them. */
@@ -138,6 +150,7 @@ async function main() {
     talk.facts = facts;
     const crashed = (localStorage.getItem(marker(own.run)) ?? "").slice(0, 64);
     talk.crashed = crashed;
+    talk.wish = wish(given);
     unmark(own.run);
     addEventListener("pagehide", () => unmark(own.run));
     view.facts(facts);
@@ -150,7 +163,7 @@ async function main() {
         await talk.connect();
         view.named(talk.name);
         talk.keepBeating();
-        view.stage(crashed ? `going on after ${crashed} took the page down` : "ready; waiting for work");
+        view.stage(talk.noWish || (crashed ? `going on after ${crashed} took the page down` : "ready; waiting for work"));
         for (let answer = null; ; ) {
             const command = await talk.next(answer);
             await wakeLock.take();

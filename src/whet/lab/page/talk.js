@@ -22,6 +22,8 @@ export class Talk {
         this.stage = "connected";
         this.facts = {};
         this.crashed = "";
+        this.wish = null;
+        this.noWish = "";
         this.ticket = null;
         this.giveUp = () => null;
     }
@@ -35,13 +37,19 @@ export class Talk {
     async connect() {
         for (let wait = 250; ; wait = Math.min(2 * wait, LONGEST_PAUSE_MS)) {
             const { run, key } = this.identity;
-            const said = { run, key, name: this.name, facts: this.facts, crashed: this.crashed };
+            const { name: wanted, facts, crashed, wish } = this;
+            const said = { run, key, name: wanted, facts, crashed, ...(wish && { wish }) };
             const answer = await this.#post("hello", said).catch(() => null);
             if (answer?.ok) {
                 const { name, seat } = await answer.json();
-                Object.assign(this, { name, seat, crashed: "" });
+                Object.assign(this, { name, seat, crashed: "", wish: null });
                 this.told("connected");
                 return;
+            }
+            if (answer?.status === 400 && wish) {
+                // The page is welcome without it.
+                Object.assign(this, { wish: null, noWish: "what the link asks for cannot be run" });
+                continue;
             }
             if (answer && !LATER.has(answer.status) && answer.status < 500) throw new Refused(await answer.text());
             this.told("the server cannot be reached; trying again");
