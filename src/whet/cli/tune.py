@@ -39,7 +39,9 @@ SIZES, SIZES_ON_SOFTWARE = "2^10,2^12,2^14,2^16,2^18", "2^12"
 )
 @click.option("--most", type=click.IntRange(2), help="Try that many candidates; on a software adapter 3 unless given.")
 @click.option(
-    "--export", type=click.Path(dir_okay=False, path_type=Path), help="Write what was tried, as .csv or as JSON."
+    "--export",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Write what was tried, as .csv or as JSON; as .js what won, for the web package to ship.",
 )
 @click.option(
     "--device", metavar="NAME", help="Measure a device elsewhere instead: lab:NAME, browser or webdriver:URL."
@@ -75,6 +77,7 @@ def tune(
     from whet.evidence.registry import load
     from whet.evidence.tune import conclude, exported, table
     from whet.gpu.tuned import remember
+    from whet.msm.webgpu.web_table import web_table
 
     require_writable(export)
     loaded = load(engine)
@@ -82,12 +85,17 @@ def tune(
         raise Unsupported(f"engine {loaded.engine.name} offers nothing to choose from", cure="tune another engine")
     if device is not None and not is_elsewhere(device):
         raise BadInput(f"{device!r} is no device elsewhere", cure="leave --device out to measure this machine")
-    software = device == "browser" or (device is None and _is_software(loaded.engine))
-    sizes = [cases.parse_sizes((), size) for size in (n or (SIZES_ON_SOFTWARE if software else SIZES)).split(",")]
-    most = most or (MOST_ON_SOFTWARE if software else None)
+    shipped = export is not None and export.suffix == ".js"
+    if shipped and (device is None or loaded.engine.name != "msm"):
+        raise BadInput(
+            "the web package ships what browsers do with sums", cure="give --device, or export .csv or .json"
+        )
     found, rows = [], []
     with open_store(store_path) as store, reached(device) as place:
-        for size in sizes:
+        software = bool(place.facts()["software"]) if place is not None else _is_software(loaded.engine)
+        most = most or (MOST_ON_SOFTWARE if software else None)
+        spelled = n or (SIZES_ON_SOFTWARE if software else SIZES)
+        for size in [cases.parse_sizes((), size) for size in spelled.split(",")]:
             case = cases.choose(loaded.engine, size, None)
             run, on_adapter = _measured(loaded, case, most, seed, store, device=device, place=place)
             tuned = conclude(run, run.baseline, on_adapter)
@@ -95,7 +103,8 @@ def tune(
             found.append(tuned)
             rows += table(run, tuned)
             if export is not None:  # after every size, so that an interrupt loses nothing
-                write_text(export, exported(rows, csv=export.suffix == ".csv"))
+                told = web_table(found, place.facts()) if shipped and place is not None else ""
+                write_text(export, told or exported(rows, csv=export.suffix == ".csv"))
             if not as_json:
                 _show(run, tuned)
     if as_json:

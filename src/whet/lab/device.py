@@ -68,6 +68,8 @@ class LabDevice:
         return {
             "key": f"{self.name.partition(':')[0]}-{'-'.join(named.lower().split())}",
             "name": named,
+            "vendor": told.vendor,
+            "architecture": told.architecture,
             "driver": told.agent,
             "backend": "browser",
             "kind": "CPU" if software else "GPU",
