@@ -30,8 +30,15 @@ OBJECT_STORE_BYTES = 512 << 20
 LEAST_STORE_BYTES = 80 << 20  # Ray's own lower bound is 75 MiB
 MOST_WORKERS = 4096
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
-# No message about this machine leaves it, and no worker starts before it is asked for. Read when Ray starts.
-QUIET = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_enable_worker_prestart": "0", "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0"}
+LONGEST_FOLDER = 40  # below it Ray makes sockets, and their paths have 107 bytes
+# No message about this machine leaves it, no worker starts before it is asked for, and no call starts a Ray by itself.
+# Read when Ray is imported or starts.
+QUIET = {
+    "RAY_USAGE_STATS_ENABLED": "0",
+    "RAY_enable_worker_prestart": "0",
+    "RAY_ENABLE_AUTO_CONNECT": "0",
+    "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+}
 
 
 @dataclass(frozen=True)
@@ -204,7 +211,8 @@ def _adopt(ray: Any, address: str | None) -> Connection:
 
 
 def _start(ray: Any, workers: int, deadline_s: float, store_bytes: int, dashboard: bool) -> Connection:
-    folder = tempfile.mkdtemp(prefix="whet-ray-")
+    place = tempfile.gettempdir()
+    folder = tempfile.mkdtemp(prefix="whet-ray-", dir=place if len(place) < LONGEST_FOLDER else "/tmp")
     began = time.monotonic()
     try:
         with _on_loopback():

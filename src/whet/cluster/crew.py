@@ -6,12 +6,12 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from whet.cluster.connection import Connection, require_same_versions
 from whet.cluster.errors import ClusterError, DeadlinePassed, ObjectStoreFull, VersionMismatch, WorkerLost
-from whet.cluster.messages import Hello
+from whet.cluster.messages import Hello, Partial
 from whet.cluster.worker import Worker
 from whet.errors import BadInput
 
@@ -136,13 +136,15 @@ class Crew:
             member.losses += 1
             self.events.append(f"{member} was lost: {why}")
 
-    def count_sum(self, member: Member, points: int, seconds: float) -> None:
+    def count_answer(self, member: Member, points: int, answer: Partial) -> None:
         with self._lock:
+            if answer.pid and answer.pid != member.hello.pid:
+                member.hello = replace(member.hello, pid=answer.pid)
             if not points:
                 return
             member.sums += 1
-            if seconds > 0:
-                latest = points / seconds
+            if answer.seconds > 0:
+                latest = points / answer.seconds
                 before = member.points_per_second if member.sums > 1 else latest
                 member.points_per_second = (1 - SPEED_WEIGHT) * before + SPEED_WEIGHT * latest
 
@@ -205,6 +207,10 @@ class Crew:
         if self._closed:
             raise BadInput("the cluster is closed", cure="make a new one")
         self.connection.require_own_process()
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
 
     def close(self) -> None:
         """In the process that made them, at any time, also twice."""

@@ -135,7 +135,7 @@ class Flight:
         task.took = time.monotonic() - sent_at
         task.answer, task.points, task.answered_by = answer, points, member
         task.sent = []
-        self._crew.count_sum(member, len(task.request.shard) * task.request.vectors, answer.seconds)
+        self._crew.count_answer(member, len(task.request.shard) * task.request.vectors, answer)
 
     def _lost(self, task: Task, member: Member, error: BaseException) -> None:
         self._crew.require_open()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,6 +47,7 @@ class Partial:
     points: bytes
     seconds: float  # of the sums alone
     load_seconds: float = 0.0  # of points that were not there
+    pid: int = 0  # of the worker, which Ray may have started again
     again: bool = False  # answered from memory
 
 
@@ -69,7 +70,6 @@ class Hello:
     pid: int
     versions: dict[str, str]
     points_per_second: float = 0.0
-    extra: dict[str, Any] = field(default_factory=dict)
 
 
 def digest_of(limbs: Limbs) -> str:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import itertools
 import os
+import threading
 import time
 import uuid
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import ExitStack, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from types import TracebackType
 from typing import Any, Self
@@ -32,6 +33,7 @@ from whet.msm.validate import Limbs, PointsLike, ScalarsLike, is_file, read_poin
 
 SUM_DEADLINE_S = 600.0
 PROGRESS_S = 0.2
+CLOSE_S = 10.0  # a call looks every half second whether it is closed
 INLINE_BYTES = 100_000  # of scalars; Ray puts larger arguments into its store, so that is done once, by name
 # `map`: what one request carries, and how many requests are under way.
 GROUP_BYTES = 1 << 20
@@ -98,6 +100,9 @@ class MsmCluster:
         self._label = f"msm-{uuid.uuid4().hex[:12]}"
         self._jobs = itertools.count()
         self._stack = ExitStack()
+        self._gate = threading.Condition()  # of the two below
+        self._active = 0
+        self._mine = threading.local()
         given: Any = _file_of(points, format=format, section=section, check=check)
         limbs = None
         if given is None:
@@ -217,8 +222,8 @@ class MsmCluster:
         """The sum over all points. Scalars from here, or named: a path or an open `Scalars` that every worker can read,
         a `ScalarsFile`, an object of Ray's store, or a list of objects, one per shard.
         """
-        self._crew.require_open()
-        return self._finish(self._fly([self._read(scalars, endian, montgomery)], deadline_s))[0]
+        with self._using():
+            return self._finish(self._fly([self._read(scalars, endian, montgomery)], deadline_s))[0]
 
     def batch(
         self,
@@ -247,13 +252,28 @@ class MsmCluster:
 
     def _mapped(self, vectors: Iterator[Any], endian: Endian, montgomery: bool, deadline_s: float) -> Iterator[Point]:
         under_way: deque[Sent] = deque()
-        read = (self._read(one, endian, montgomery) for one in vectors)
-        for group in _groups(read, 32 * max(1, self._size)):
-            under_way.append(self._fly(group, deadline_s))
-            while under_way and (len(under_way) >= FLIGHTS or under_way[0].flight.done()):
-                yield from self._finish(under_way.popleft())
+        for group in _groups(self._all_read(vectors, endian, montgomery), 32 * max(1, self._size)):
+            with self._using():
+                under_way.append(self._fly(group, deadline_s))
+                answers = self._oldest(under_way, FLIGHTS)
+            yield from answers
         while under_way:
-            yield from self._finish(under_way.popleft())
+            with self._using():
+                answers = self._oldest(under_way, 1)
+            yield from answers
+
+    def _all_read(self, vectors: Iterator[Any], endian: Endian, montgomery: bool) -> Iterator[Limbs | Named]:
+        for one in vectors:
+            with self._using():
+                read = self._read(one, endian, montgomery)
+            yield read
+
+    def _oldest(self, under_way: deque[Sent], most: int) -> list[Point]:
+        """What is finished from the front on, and more until fewer than `most` are under way."""
+        answers: list[Point] = []
+        while under_way and (len(under_way) >= most or under_way[0].flight.done()):
+            answers += self._finish(under_way.popleft())
+        return answers
 
     def _read(self, scalars: Any, endian: Endian, montgomery: bool) -> Limbs | Named:
         """Limbs that are sent, or the description of what workers read."""
@@ -359,9 +379,39 @@ class MsmCluster:
         ]
         return Description(self.address, self._size, self.verify, tuple(rows), tuple(self.events))
 
+    @contextmanager
+    def _using(self) -> Iterator[None]:
+        """A call under way: Ray is not taken from under it."""
+        self._crew.require_open()
+        with self._gate:
+            self._active += 1
+        self._mine.calls = getattr(self._mine, "calls", 0) + 1
+        try:
+            yield
+        finally:
+            self._mine.calls -= 1
+            with self._gate:
+                self._active -= 1
+                self._gate.notify_all()
+                last = self._crew.is_closed and self._active == 0
+            if last:
+                self._stack.close()
+
     def close(self) -> None:
-        """Ends the workers, and the Ray if this started it. Calls under way in other threads are BadInput."""
-        self._stack.close()
+        """Ends the workers, and the Ray if this started it. Calls under way in other threads are BadInput.
+
+        It waits for those a little, never for calls of its own thread, as in a signal handler: the last of them ends
+        what is left.
+        """
+        self._crew.close()
+        if not self._crew.connection.is_own_process:
+            return
+        own = getattr(self._mine, "calls", 0)
+        with self._gate:
+            self._gate.wait_for(lambda: self._active <= own, timeout=CLOSE_S)
+            idle = self._active == 0
+        if idle:
+            self._stack.close()
 
     def __enter__(self) -> Self:
         return self

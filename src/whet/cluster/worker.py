@@ -12,6 +12,7 @@ import socket
 import time
 from collections import OrderedDict
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -89,43 +90,37 @@ class Worker:
         except WhetError as error:
             return _fault("points", error)
 
-    def load(self, shard: Shard) -> float | Fault:
-        """Seconds until the shard is resident."""
-        began = time.perf_counter()
-        try:
-            self._points_of(shard)
-        except (WhetError, MemoryError) as error:
-            return _fault("points", error)
-        return time.perf_counter() - began
-
     def loaded(self) -> int:
         """Points read since the worker began; asked while it loads."""
         return self._loading
 
     def compute(self, request: Request, limbs: Limbs | None = None) -> Partial | Fault:
+        """The answer to a request, or the one that it got before."""
         self._requests += 1
         if (kept := self._answers.get(request.key)) is not None:
-            return Partial(kept.points, kept.seconds, again=True)
+            return replace(kept, again=True)
+        answer = self._answer(request, limbs)
+        if isinstance(answer, Partial):
+            self._answers[request.key] = answer
+            while len(self._answers) > ANSWERS_KEPT:
+                self._answers.popitem(last=False)
+        return answer
+
+    def _answer(self, request: Request, limbs: Limbs | None) -> Partial | Fault:
         began = time.perf_counter()
+        doing = "points"
         try:
             resident = self._points_of(request.shard)
-        except (WhetError, MemoryError) as error:
-            return _fault("points", error)
-        load_seconds = time.perf_counter() - began
-        try:
+            loaded = time.perf_counter()
+            doing = "scalars"
             vectors = self._vectors(request, limbs)
-        except (WhetError, MemoryError) as error:
-            return _fault("scalars", error)
-        began = time.perf_counter()
-        try:
+            ready = time.perf_counter()
+            doing = "input"
             answers = [resident.sum(one) for vector in vectors for one in _asked(request, vector)]
         except (WhetError, MemoryError) as error:
-            return _fault("memory" if isinstance(error, MemoryError) else "input", error)
-        partial = Partial(b"".join(answer.to_bytes() for answer in answers), time.perf_counter() - began, load_seconds)
-        self._answers[request.key] = partial
-        while len(self._answers) > ANSWERS_KEPT:
-            self._answers.popitem(last=False)
-        return partial
+            return _fault(doing, error)
+        points = b"".join(answer.to_bytes() for answer in answers)
+        return Partial(points, seconds=time.perf_counter() - ready, load_seconds=loaded - began, pid=os.getpid())
 
     def status(self) -> dict[str, Any]:
         return {
