@@ -36,6 +36,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "decide": ("whet.cli.decide:command", "keep what you decided about a run, and why"),
     "tune": ("whet.cli.tune:command", "measure this machine once; `auto` then means the measured choice"),
     "lab": ("whet.cli.lab:command", "phones and laptops as devices, through a browser"),
+    "cluster": ("whet.cli.cluster:command", "machines and workers of a Ray: who holds what"),
     "completion": ("whet.cli.completion:command", "print the completion script of your shell"),
 }
 COMPLETE_VARIABLE = "_WHET_COMPLETE"

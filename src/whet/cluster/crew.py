@@ -12,14 +12,13 @@ from typing import Any
 from whet.cluster.connection import Connection, require_same_versions
 from whet.cluster.errors import ClusterError, DeadlinePassed, ObjectStoreFull, VersionMismatch, WorkerLost
 from whet.cluster.messages import Hello, Partial
+from whet.cluster.status import NAMESPACE, TALK
 from whet.cluster.worker import Worker
 from whet.errors import BadInput
 
-NAMESPACE = "whet"
 LOOK_S = 0.5  # between two looks at the head while nothing answers
 EVENTS_KEPT = 100
 SPEED_WEIGHT = 0.3  # of the latest sum in a worker's speed
-TALK = "talk"
 
 
 @dataclass

@@ -18,13 +18,14 @@ import numpy as np
 
 from whet.cluster.check import agree, by_vector, draw_weights, joined
 from whet.cluster.connection import DEADLINE_S, OBJECT_STORE_BYTES, Node, connect
-from whet.cluster.crew import STORE_CURE, TALK, Crew, Member
+from whet.cluster.crew import STORE_CURE, Crew, Member
 from whet.cluster.description import Description, Row
 from whet.cluster.errors import ObjectStoreFull, UnreadableShard, WorkerLies
 from whet.cluster.flight import Flight, Patience, Task
 from whet.cluster.messages import Fault, Request, digest_of
 from whet.cluster.shards import borders_by_size, borders_by_speed
 from whet.cluster.sources import PointsFile, PointsObject, ScalarsFile, ScalarsObject, Shard
+from whet.cluster.status import TALK
 from whet.errors import BadInput
 from whet.msm import Point, Scalars
 from whet.msm.point import Endian
