@@ -151,6 +151,13 @@ def test_without_another_machine_the_rest_of_the_kind_is_lost_and_no_other_kind(
     assert lost == [("a", 1), ("a", 2)] and len(reports) == 6
 
 
+def test_a_ray_without_tokens_is_told_to_who_has_one(played, monkeypatch):
+    """Such a Ray cannot ask the owner of an actor, and calls the actor dead."""
+    monkeypatch.setattr(Away, "__str__", lambda self: f"it died\n{trials.NEVER_RAN} including lineage ref count")
+    reports, _ = played({"a": {"a1": None}}, 1, {("a1", 0): LOST})
+    assert "RAY_AUTH_MODE=disabled" in reports["a", 0].failure.cure
+
+
 @pytest.mark.parametrize("does", [SILENT, GARBAGE, ENDED])
 def test_a_machine_that_tells_nothing_good_is_named(played, does):
     reports, _ = played({"a": {"a1": None}, "b": {"b1": None}}, 1, {("a1", 0): does})

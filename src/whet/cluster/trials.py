@@ -28,6 +28,8 @@ START_LIMIT_S = 120.0
 # The process of a trial says every two seconds that it is there.
 SILENCE_LIMIT_S = 60.0
 STOP_LIMIT_S = 60.0
+# How Ray tells that it could not ask this process about an actor that this process owns.
+NEVER_RAN = "all references to the actor were removed"
 HEAR_S = 1.0
 LOOK_S = 0.5
 
@@ -268,9 +270,11 @@ def _first_interrupt(stop: Callable[[], None]) -> Iterator[None]:
 
 
 def _lost(machine: Machine, error: BaseException) -> MachineLost:
+    cure = "see whether it is up (ray status), then run the command again with --kind for it alone"
+    if NEVER_RAN in str(error):
+        cure = "if that Ray runs without token authentication, set RAY_AUTH_MODE=disabled here; else see ray status"
     return MachineLost(
-        f"{machine.host} was lost in the middle of its trial: {type(error).__name__}: {first_line(error)}",
-        cure="see whether it is up (ray status), then run the command again with --kind for it alone",
+        f"{machine.host} was lost in the middle of its trial: {type(error).__name__}: {first_line(error)}", cure=cure
     )
 
 
