@@ -54,6 +54,25 @@ class WrongSaxpy(Saxpy):
         return work
 
 
+class SlowSaxpy(Saxpy):
+    """`large` is right and slow: many passes before its own, into a buffer that nobody reads."""
+
+    name = "slow-saxpy"
+
+    def portable(self, variant, case, fixed):
+        from dataclasses import replace
+
+        from whet.gpu import Program
+
+        work = super().portable(variant, case, fixed)
+        if variant.name != "large":
+            return work
+        (step,) = work.program.steps
+        waste = replace(step, name="waste", bindings=("x", "waste"))
+        buffers = {**work.program.buffers, "waste": 4 * case.sizes["n"]}
+        return replace(work, program=Program(buffers, (*[waste] * 300, step)))
+
+
 class WrongSum(MsmEngine):
     """`coop` adds where its reduction subtracts."""
 

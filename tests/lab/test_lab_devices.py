@@ -47,8 +47,8 @@ def device_of(server, compute=saxpy, **more):
         page.stop()
 
 
-def compared(place, variants=("small", "large"), *, clock="wall", n=33):
-    loaded = load(str(SAXPY))
+def compared(place, variants=("small", "large"), *, clock="wall", n=33, ref=str(SAXPY)):
+    loaded = load(ref)
     plan = make_plan(loaded, variants, device="browser", seed=3, clock=clock, call_limit_s=60.0)
     return run_comparison(
         loaded,

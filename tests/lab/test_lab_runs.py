@@ -120,3 +120,18 @@ def test_a_step_of_decode(chromium_device, tmp_path):
         chromium_device, "decode", ["webgpu", "webgpu:wo_split=2"], case, store=tmp_path / "s", budget=budget
     )
     assert all(gate.green for gate in run.gates)
+
+
+@pytest.mark.skipif("WHET_ALL_LAB" not in os.environ, reason="a figure for docs/lab.md, not a bound; make soak")
+def test_what_a_repeat_costs_beyond_its_wall_time(chromium_device, tmp_path):
+    """A sum of 2^10 on loopback: from sending its inputs to having its outputs, less what the page's clock says."""
+    budget = replace(SHORT, gate_seconds=0.1, seconds=120)
+    case = Case(sizes={"n": 1 << 10})
+    run = compared(chromium_device, "msm", ["walker", "coop"], case, store=tmp_path / "s", budget=budget)
+    sums = [s for s in run.samples if s.variant in ("walker", "coop")]
+    beyond = sorted((s.outside_ns - s.wall_ns) / s.calls / 1e6 for s in sums)
+    wall = sorted(s.wall_ns / s.calls / 1e6 for s in sums)
+    middle = len(beyond) // 2
+    print(f"{len(sums)} sums of 2^10, wall {wall[middle]:.0f} ms: ", end="")
+    print(f"{beyond[middle]:.1f} ms beyond ({beyond[0]:.1f} to {beyond[-1]:.1f})")
+    assert len(sums) >= 10 and beyond[0] > 0
