@@ -18,7 +18,7 @@ from simulated import FACTS, Page, post
 from whet.errors import BadInput
 from whet.lab import wire
 from whet.lab.guard import SMALL_BODY_BYTES
-from whet.lab.serving import LabServer
+from whet.lab.serving import LabServer, PatientProtocol
 
 JUNK_REQUESTS = int(os.environ.get("WHET_JUNK_REQUESTS", "400"))
 ANYTHING = st.recursive(
@@ -195,6 +195,20 @@ def test_too_many_requests():
         assert statuses.count(429) >= 5 and statuses[0] == 400
         # Whoever is seated does not pay for it.
         assert page.beat() == 204
+
+
+def test_answers_are_sent_without_delay(monkeypatch):
+    """Head and body are two writes: with delay, the second waits for the other side's acknowledgement of the first."""
+    seen, made = [], PatientProtocol.connection_made
+
+    def look(self, transport):
+        made(self, transport)
+        seen.append(transport.get_extra_info("socket").getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
+
+    monkeypatch.setattr(PatientProtocol, "connection_made", look)
+    with LabServer(poll_s=0.01) as server:
+        assert Page(server.port).hello() == 200
+    assert seen and all(seen)
 
 
 def test_slow_clients_are_not_waited_for(server, monkeypatch, alive):
