@@ -78,8 +78,11 @@ class Elsewhere(Protocol):
         """What a small kernel that never changes takes now."""
         ...
 
-    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, last: bool = False) -> None:
-        """How far it is, for whoever looks at the device: a row per variant. Never raises."""
+    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, at_once: bool = False) -> None:
+        """How far it is, for whoever looks at the device: a row per variant. Never raises.
+
+        What comes too fast to be read is left out, unless it has to be there `at_once`.
+        """
         ...
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from whet.errors import DeviceGone
 from whet.evidence import environment, seeds, statistics, verdict, warnings
 from whet.evidence.accounting import FALSE_DOUBTS, Accounts, moved_in_words
 from whet.evidence.adapter import adapter_of
@@ -200,7 +201,7 @@ class Experiment:
             effect=self.effect,
             clock=self.plan.clock,
             judge=self.judge,
-            on_round=self._told_round,
+            on_round=lambda rounds, seconds: self._told_round(rig, rounds, seconds),
             honest=accounts.complaints,
         ).run()
         result.reds |= reds
@@ -227,7 +228,11 @@ class Experiment:
         standing = [name for name in rig.alive if rig.stands[name].worker is not None]
         for number in range(PROBE_ROUNDS if standing else 0):
             standing = [name for name in standing if rig.stands[name].worker is not None]
-            rig.round(("regions", number), standing, timing=True)
+            try:
+                rig.round(("regions", number), standing, timing=True)
+            except DeviceGone:
+                # What was measured is not lost over what nobody times.
+                break
         found = {name: rig.stands[name].regions_ns for name in rig.alive}
         return {
             name: {region: statistics.median(spent) for region, spent in regions.items()}
@@ -235,8 +240,9 @@ class Experiment:
             if regions
         }
 
-    def _told_round(self, rounds: int, seconds: float) -> None:
-        self.on_progress(min(1.0, seconds / self.budget.seconds), f"round {rounds}")
+    def _told_round(self, rig: Rig, rounds: int, seconds: float) -> None:
+        rig.share = min(1.0, seconds / self.budget.seconds)
+        self.on_progress(rig.share, f"round {rounds}")
 
     def _explain(self, refusal: Refusal, run_id: str, *, search: bool) -> Failure:
         if not search:

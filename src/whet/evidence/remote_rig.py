@@ -7,17 +7,18 @@ before the inputs are written until the outputs are read back. What the host doe
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from statistics import median
+from time import sleep as rest
 from typing import Any
 
 from whet.errors import DeviceError, DeviceGone
 from whet.evidence import messages, seeds
 from whet.evidence.benches import Plan, Stand
 from whet.evidence.elsewhere import Disturbed, Elsewhere, FirstRun, RemoteTurn, reached
+from whet.evidence.live_rows import LiveRows, last_rows
 from whet.evidence.messages import Described, Done, Fed
 from whet.evidence.officials import OfficialLost
 from whet.evidence.readings import Reading, Red
@@ -55,8 +56,7 @@ class RemoteRig(Rig):
         self._rounds = 0
         self._reference_ns: list[int] = []
         self._cooled = 0
-        self._calls_ns: dict[str, list[float]] = {}
-        self._reds: dict[str, str] = {}
+        self._live = LiveRows([str(variant) for variant in plan.variants])
 
     @property
     def tick_ns(self) -> int:
@@ -73,6 +73,7 @@ class RemoteRig(Rig):
         self, arms: Sequence[str], *, cores: list[int] | None = None, baseline: str = "", sealed: bool = False
     ) -> dict[str, Red]:
         """A block has buffers of its own on the device. The benches stay: no part of a time depends on them."""
+        self._live.begin_block()
         standing = self._sealed_arms == list(arms) and all(self.stands[name].worker for name in arms)
         reds: dict[str, Red] = {}
         if not (sealed and standing):
@@ -130,25 +131,11 @@ class RemoteRig(Rig):
         return found
 
     def _show(self, label: Sequence[str | int], found: Mapping[str, Reading | Red]) -> None:
-        """The medians so far, for whoever looks at the device; the verdict is another matter."""
-        for name, result in found.items():
-            if isinstance(result, Red):
-                self._reds[name] = f"{result.reason}: {result.detail}"
-            elif label[0] == "round":
-                self._calls_ns.setdefault(name, []).append(result.wall_ns / result.calls)
-        names = [str(variant) for variant in self.plan.variants]
-        medians = {name: median(taken) for name, taken in self._calls_ns.items()}
-        rows = []
-        for name in names:
-            if name in self._reds:
-                rows.append({"variant": name, "gate": "red", "why": self._reds[name], "verdict": "REFUSED"})
-                continue
-            row: dict[str, Any] = {"variant": name, "gate": "green", "time_ns": medians.get(name)}
-            if name != names[0] and name in medians and names[0] in medians:
-                row["ratio"] = medians[name] / medians[names[0]]
-            rows.append(row)
+        """How far it is, for whoever looks at the device."""
+        self._live.note(label, found)
         what = "gate" if label[0] == "check" else "round"
-        self.place.show(f"{what} {label[-2] if what == 'round' and len(label) > 2 else label[-1]}", rows)
+        number = label[-2] if what == "round" and len(label) > 2 else label[-1]
+        self.place.show(f"{what} {number}", self._live.rows(), share=self.share)
 
     def _keep_cool(self) -> None:
         """Looks at the reference kernel every few rounds; waits a while where the device became slower."""
@@ -159,8 +146,9 @@ class RemoteRig(Rig):
         self._reference_ns += [ns for _ in range(wanted) if (ns := self._reference())]
         while self._cooled < COOL_DOWNS and self._drifted():
             self._cooled += 1
-            self.place.show("the device became slower; waiting for it to cool down", [])
-            time.sleep(COOL_DOWN_S)
+            slower = "the device became slower; waiting for it to cool down"
+            self.place.show(slower, [], share=self.share, at_once=True)
+            rest(COOL_DOWN_S)
             self._reference_ns += [ns for _ in range(3) if (ns := self._reference())]
 
     def _reference(self) -> int:
@@ -294,20 +282,7 @@ class RemoteRig(Rig):
 
 def show_verdicts(place: Elsewhere, run: Run) -> None:
     """The last word on the device itself."""
-    verdicts = {one.candidate: one for one in run.verdicts}
-    rows: list[dict[str, Any]] = []
-    for gate in run.gates:
-        said = verdicts.get(gate.variant)
-        row: dict[str, Any] = {"variant": gate.variant, "gate": "green" if gate.green else "red"}
-        row["verdict"] = said.outcome.value if said else "baseline"
-        if gate.failure is not None:
-            row["why"] = f"{gate.failure.reason}: {gate.failure.detail}"
-        elif gate.variant in run.tails:
-            row["time_ns"] = run.tails[gate.variant].median
-        if said is not None and gate.green:
-            row |= {"ratio": said.ratio, "low": said.low, "high": said.high}
-        rows.append(row)
-    place.show(f"done: {run.stopped}", rows, share=1.0, last=True)
+    place.show(f"done: {run.stopped}", last_rows(run), share=1.0, at_once=True)
 
 
 @contextmanager

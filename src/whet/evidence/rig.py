@@ -79,6 +79,8 @@ class Rig(Benches):
         self.errors: dict[str, float] = {}
         # Calls so long that warming up would only cost time.
         self.long_calls = False
+        # How far the trial is, from 0 to 1, for a rig that shows it somewhere.
+        self.share = 0.0
         self._random = SystemRandom()
         self._fds: list[int] = []
 

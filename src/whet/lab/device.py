@@ -123,15 +123,15 @@ class LabDevice:
         answer, _, _ = self._asked(OWN, {"kind": "reference"}, {}, limit_s=OPEN_LIMIT_S)
         return sum(answer.walls_ns)
 
-    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, last: bool = False) -> None:
-        """Goes along with the next command, not more often than a person can read; the last word goes by itself."""
+    def show(self, note: str, rows: Sequence[Mapping[str, Any]], *, share: float = 0.0, at_once: bool = False) -> None:
+        """Goes along with the next command, not more often than a person can read; what cannot wait goes by itself."""
         now = time.monotonic()
-        if not last and now - self._shown_at < SHOW_EVERY_S:
+        if not at_once and now - self._shown_at < SHOW_EVERY_S:
             return
         self._shown_at = now
         self._shown = {**self._shown, "note": note, "share": share, **({"rows": list(rows)} if rows else {})}
         self._view = self._shown
-        if last:
+        if at_once:
             try:
                 self._asked(OWN, {"kind": "show"}, {}, limit_s=OPEN_LIMIT_S)
             except (DeviceError, Disturbed):

@@ -112,16 +112,24 @@ export function show({ title, note, share, rows, next }) {
 }
 
 function row({ variant, gate, time_ns, ratio, low, high, verdict }) {
+    // A phone lays rows out as blocks; the roles keep them a table for a screen reader.
     const line = document.createElement("tr");
+    line.setAttribute("role", "row");
     const head = made("th", variant);
     head.scope = "row";
+    head.setAttribute("role", "rowheader");
+    const cell = (...words) => {
+        const one = made("td", ...words);
+        one.setAttribute("role", "cell");
+        return one;
+    };
     const interval = ratio ? `${ratio.toFixed(3)}${low ? ` (${low.toFixed(3)} to ${high.toFixed(3)})` : ""}` : "";
     line.append(
         head,
-        made("td", gate, `gate ${gate}`),
-        made("td", gate === "red" ? "no time" : time(time_ns), "number"),
-        made("td", gate === "red" ? "" : interval, "number"),
-        made("td", verdict ?? "", `verdict ${(verdict ?? "").toLowerCase()}`),
+        cell(gate, `gate ${gate}`),
+        cell(gate === "red" ? "no time" : time(time_ns), "number"),
+        cell(gate === "red" ? "" : interval, "ratio"),
+        cell(verdict ?? "", `verdict ${(verdict ?? "").toLowerCase()}`),
     );
     return line;
 }
