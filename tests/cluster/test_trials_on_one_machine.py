@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import tempfile
 import threading
 from pathlib import Path
@@ -137,10 +138,13 @@ def test_a_request_of_another_whet_is_answered(task):
 
 
 def test_a_trial_that_is_stopped_tells_what_it_measured(task):
-    """And leaves no process, no folder and no lock."""
+    """And leaves no process, no folder and no lock. Signals are blocked at first, as in a thread of a Ray worker."""
     process = fresh_process.FreshProcess()
     long = custom(BUDGETS["quick"], seconds=600, blocks=10_000)
-    process.start(MODULE, msgspec.json.encode(trial_of(task, "plain", "other", budget=long)))
+    request = msgspec.json.encode(trial_of(task, "plain", "other", budget=long))
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, signal.valid_signals())
+    process.start(MODULE, request)
+    signal.pthread_sigmask(signal.SIG_SETMASK, before)
     tree: list[psutil.Process] = []
     said, code, stopped = [], None, False
     while code is None:

@@ -64,7 +64,8 @@ class Voice:
 
 
 def main() -> None:
-    # A process that is started in the background may ignore it, and the order to stop is this signal.
+    # Threads of a Ray worker block signals, and what they start inherits that. The order to stop is such a signal.
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
     signal.signal(signal.SIGINT, signal.default_int_handler)
     voice = Voice()
     line = sys.stdin.buffer.readline()
