@@ -8,6 +8,7 @@ import shlex
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from small_task import CASE, rig_of
@@ -16,6 +17,7 @@ from whet.cli.app import invoke
 from whet.cli.growth_view import fitted_exponent
 from whet.cli.run_view import exit_code
 from whet.errors import BadInput, DeviceError, ExitCode, Unsupported
+from whet.evidence.cases import shrinking
 from whet.evidence.examination import examine
 from whet.evidence.readings import Reading
 from whet.evidence.record import CONTROL, EMPTY, Gate, Outcome, Run, Verdict
@@ -253,3 +255,10 @@ def test_importing_the_evidence_layer_is_cheap():
     code = f"import sys, whet.evidence.experiment, whet.cli.ab; print(sorted({heavy} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize(("sizes", "least"), [([32, 33, 1000], 32), ([1000], 1), ([], 1)])
+def test_no_case_is_smaller_than_what_the_engine_lists(sizes, least):
+    engine = SimpleNamespace(cases=lambda: [Case(sizes={"n": n}) for n in sizes])
+    offered = shrinking(engine, Case(sizes={"n": 1000}))
+    assert [case.sizes["n"] for case in offered][:: len(offered) - 1] == [least, 1000]

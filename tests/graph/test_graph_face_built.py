@@ -212,9 +212,9 @@ def test_malformed_worker_counts(workers):
         Graph([0], []).replay(workers=workers)
 
 
-def choices_over(times: dict[int, float], replays: int, most: int = 4) -> list[int]:
+def choices_over(times: dict[int, float], replays: int, most: int = 4, **more) -> list[int]:
     """What a choice does when a replay with w workers always takes times[w] ns per task."""
-    choice = WorkerChoice(most)
+    choice = WorkerChoice(most, **more)
     made = []
     for _ in range(replays):
         workers = choice.next()
@@ -237,6 +237,11 @@ def test_all_workers_are_chosen_where_they_are_faster():
 def test_long_bodies_are_never_tried_on_one_worker():
     assert set(choices_over({4: 5000.0}, 300)) == {4}
     assert set(choices_over({1: 3.0}, 5, most=1)) == {1}
+
+
+def test_python_bodies_are_tried_on_one_worker_though_they_take_microseconds():
+    assert choices_over({4: 5000.0, 1: 2500.0}, 6, python=True) == [4, 4, 1, 1, 1, 1]
+    assert set(choices_over({4: 90_000.0}, 20, python=True)) == {4}
 
 
 def test_a_choice_follows_bodies_that_change():

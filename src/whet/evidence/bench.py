@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import contextlib
 import gc
+import os
 import time
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -37,6 +38,11 @@ from whet.evidence.runnable import Portable, Runnable, runnable
 from whet.evidence.serving import answer_requests, limit_memory, map_bytes, plain_arithmetic, private_copy
 from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays
+
+PAGE_BYTES = 4096
+PAD_STEP = 16
+# Larger than the holes that imports leave, smaller than what the allocator gives pages of its own.
+PAD_BYTES = 1 << 16
 
 Pair = tuple[Arrays, Arrays]
 T = TypeVar("T")
@@ -70,10 +76,20 @@ class Buffers(dict[str, Array]):
             raise TypeError(f"the buffer {name!r} cannot be replaced; write into it: outputs[{name!r}][...] = value")
 
 
+def moved_heap() -> bytearray:
+    """A block that moves what is allocated after it by a chance part of a page, as long as it is held.
+
+    The system chooses a heap's pages by chance, not the place within a page: there two variants that allocate alike but
+    were loaded from files with names of other lengths would differ in every fresh process in the same way.
+    """
+    return bytearray(PAD_BYTES + int.from_bytes(os.urandom(2)) % PAGE_BYTES // PAD_STEP * PAD_STEP)
+
+
 class Bench:
     """Serves one variant on one case, or on hard cases one after the other."""
 
     def __init__(self) -> None:
+        self._heap = moved_heap()
         self._runnable: Runnable | None = None
         self._state: Any = None
         self._timed = stopwatch()

@@ -76,10 +76,18 @@ def smaller(engine: Engine, case: Case, limit: int = SMALL_CASES) -> list[Case]:
 
 
 def shrinking(engine: Engine, case: Case) -> list[Case]:
-    """Candidates for the smallest failing case, smallest first: halved sizes, and the engine's own small cases."""
+    """Candidates for the smallest failing case, smallest first: halved sizes, and the engine's own small cases.
+
+    None is smaller than the smallest of several sizes listed for an axis: a kernel may be undefined there.
+    """
+    listed = [other.sizes for other in engine.cases() if set(other.sizes) == set(case.sizes)]
+    least = {}
+    for axis, size in case.sizes.items():
+        sizes_of_axis = {sizes[axis] for sizes in listed}
+        least[axis] = min(size, *sizes_of_axis) if len(sizes_of_axis) > 1 else min(size, 1)
     halved, sizes = [case], dict(case.sizes)
-    while any(size > 1 for size in sizes.values()):
-        sizes = {axis: max(1, size // 2) for axis, size in sizes.items()}
+    while sizes != least:
+        sizes = {axis: max(least[axis], size // 2) for axis, size in sizes.items()}
         halved.append(Case(sizes=sizes, profile=case.profile))
     offered = [*smaller(engine, case, limit=8), *halved]
     return sorted({str(one): one for one in offered}.values(), key=volume)

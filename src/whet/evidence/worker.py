@@ -148,7 +148,11 @@ class Worker:
         self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, self._log.tell() - LOG_TAIL))
         said = " ".join(self._log.read().decode(errors="replace").split())
-        hint = " (inputs are read-only)" if code == -signal.SIGSEGV else ""
+        hint = (
+            " (inputs are read-only; a write far outside of a buffer ends so as well)"
+            if code == -signal.SIGSEGV
+            else ""
+        )
         return f"the process {how}{hint}" + (f"; its last words: {said}" if said else "")
 
 

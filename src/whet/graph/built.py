@@ -112,7 +112,7 @@ class Graph:
         self.names = list(names) if names is not None else [name_of(body) for body in self.bodies]
         self._native = _native.ReplayGraph()
         self._busy = threading.Lock()
-        self._choice = WorkerChoice(hardware_workers())
+        self._choice = WorkerChoice(hardware_workers(), python=any(callable(body) for body in self.bodies))
         table = [(b.address, b.user) if isinstance(b, NativeBody) else b for b in self.bodies]
         report = self._native.build(
             self._start,

@@ -202,8 +202,13 @@ def _array_rows(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[An
         return _byte_array(data, what, width)
     rows = _joined(data, width // 8)
     if rows.ndim != 2 or rows.shape[1] != width // 8:
-        raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=f"the shape must be (n, {width // 8})")
+        raise BadInput(f"{what} as uint64 have shape {data.shape}", cure=_shapes(width // 8, 8))
     return rows
+
+
+def _shapes(columns: int, item_bytes: int) -> str:
+    is_point = columns * item_bytes == POINT_BYTES
+    return f"the shape must be (n, {columns})" + (f", (n, 2, {columns // 2})" if is_point else "")
 
 
 def _joined(data: npt.NDArray[Any], columns: int) -> npt.NDArray[Any]:
@@ -257,9 +262,7 @@ def _byte_array(data: npt.NDArray[Any], what: str, width: int) -> npt.NDArray[np
         return data.reshape(-1, width)
     rows = _joined(data, width)
     if rows.ndim != 2 or rows.shape[1] != width:
-        raise BadInput(
-            f"{what} as uint8 have shape {data.shape}", cure=f"the shape must be (n, {width}) or (n * {width},)"
-        )
+        raise BadInput(f"{what} as uint8 have shape {data.shape}", cure=f"{_shapes(width, 1)} or (n * {width},)")
     return rows
 
 
