@@ -6,6 +6,9 @@ import msgspec
 import pytest
 
 from scripted_runs import scripted_matrix, scripted_run, scripted_sweep
+from whet.evidence.environment import differences
+from whet.evidence.growth import growths
+from whet.evidence.history import histories
 from whet.evidence.record import Outcome
 from whet.evidence.report import render_report
 from whet.evidence.report.matrix import matrices
@@ -83,3 +86,23 @@ def test_one_device_is_no_matrix_and_several_are_one_picture():
     assert source.count('class="matrix"') == 1 and source.count('<td class="cell') == 27
     hostile = msgspec.structs.replace(scripted_matrix()[0], device="lab:<script>")
     assert "<script" not in render_report([hostile, *scripted_matrix()[1:]])
+
+
+def test_kinds_of_machines_are_places_of_their_own():
+    """Runs that came home from a cluster have the same device; neither growth nor history may mix them."""
+    runs = [
+        msgspec.structs.replace(
+            run,
+            id=f"{run.id}-{kind}-{again}",
+            device="cpu",
+            environment={"cluster": {"kind": kind, "machine": f"h{again}", "address": f"h:{again}"}},
+        )
+        for kind in ("epyc", "graviton")
+        for again, run in enumerate(scripted_sweep())
+    ]
+    (matrix,) = matrices(runs)
+    assert [place.device for place in matrix.places] == ["cpu on epyc", "cpu on graviton"]
+    assert sorted("epyc" in picture.title for picture in growths(runs)) == [False, True]
+    assert histories(runs) == [], "no kind has two runs of one case"
+    assert differences(runs[0].environment, runs[1].environment) == []
+    assert [one.field for one in differences(runs[0].environment, runs[-1].environment)] == ["cluster.kind"]

@@ -27,7 +27,7 @@ def show_run(run: Run, *, tails: bool = False, stream: TextIO | None = None) -> 
     out = console(stream)
     out.print(f"{run.engine}  {run.case}  device={run.where}  clock={remarks.clock_of(run)}  seed={run.seed}")
     if cluster := run.environment.get("cluster"):
-        out.print(f"on {cluster['kind']}: {cluster['machine']} of the cluster at {cluster['address']}")
+        out.print(f"on {cluster['machine']} of the cluster at {cluster['address']}")
     out.print(_times(run))
     if tails or any(map(remarks.opposite, run.verdicts)):
         out.print(_tails(run))

@@ -143,7 +143,6 @@ def _show_away(address: str, found: Gathered, *, as_json: bool) -> None:
         return print_json(as_records(address, found))
     for kind in dict.fromkeys(one.kind for one in found.outcomes):
         if own := [one.run for one in found.outcomes if one.kind == kind and one.run is not None]:
-            click.echo(f"on {kind}:")
             show_growth(own)
     show_gathered(found)
 

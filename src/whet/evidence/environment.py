@@ -25,9 +25,13 @@ FLAGS_THAT_MATTER = (
 )
 PACKAGES = ("whet", "numpy", "msgspec", "numba", "scipy", "wgpu")
 GIT_TIMEOUT_S = 2.0
-# They change from minute to minute: recorded, but no difference between two environments.
+# They change from minute to minute, or with every start of a cluster: recorded, but no difference between two
+# environments.
 VOLATILE = frozenset(
-    {"load", "memory.available_bytes", "cpu.frequency_mhz", "power.battery_percent", "python.executable"}
+    {
+        *("load", "memory.available_bytes", "cpu.frequency_mhz", "power.battery_percent", "python.executable"),
+        *("cluster.address", "cluster.machine"),
+    }
 )
 
 

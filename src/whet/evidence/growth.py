@@ -52,7 +52,7 @@ def growths(runs: Sequence[Run]) -> list[Growth]:
         for run in runs:
             if run.case.sizes.get(axis, 0) > 0:
                 others = tuple(sorted((k, v) for k, v in run.case.sizes.items() if k != axis))
-                key = (axis, run.engine, run.case.profile, run.device, others)
+                key = (axis, run.engine, run.case.profile, run.place, others)
                 groups.setdefault(key, {})[run.case.sizes[axis]] = run
     return [_growth(str(key[0]), some) for key, some in groups.items() if len(some) > 1 and _lines(some)]
 

@@ -60,7 +60,7 @@ def histories(runs: Sequence[Run]) -> list[History]:
     groups: dict[tuple[str, str, str], list[Run]] = {}
     for run in sorted(runs, key=lambda run: (run.created, run.id)):
         if run.budget != IMPORTED and not run.interrupted:
-            groups.setdefault((run.engine, str(run.case), run.device), []).append(run)
+            groups.setdefault((run.engine, str(run.case), run.place), []).append(run)
     return [_history(key, some) for key, some in groups.items() if len(some) > 1]
 
 

@@ -225,10 +225,16 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
         return self.stopped.startswith(INTERRUPTED)
 
     @property
+    def place(self) -> str:
+        """The device, and the kind of machine where a run came home from another one: what a time is a time of."""
+        kind = (self.environment.get("cluster") or {}).get("kind")
+        return f"{self.device} on {kind}" if kind else self.device
+
+    @property
     def where(self) -> str:
-        """The device, and the adapter that variants brought along where the device is not the adapter itself."""
+        """The place, and the adapter that variants brought along where the device is not the adapter itself."""
         key = (self.environment.get("adapter") or {}).get("key")
-        return f"{self.device} + webgpu:{key}" if key and not self.device.startswith("webgpu") else self.device
+        return f"{self.place} + webgpu:{key}" if key and not self.device.startswith("webgpu") else self.place
 
 
 class Decision(msgspec.Struct, frozen=True, kw_only=True):

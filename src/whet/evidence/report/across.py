@@ -43,10 +43,10 @@ def _picture(engine: str, baseline: str, runs: Sequence[Run]) -> Across:
     pairs = [(run, verdict) for run in runs for verdict in run.verdicts if verdict.candidate != baseline]
     timed = [v for _, v in pairs if v.outcome is not Outcome.REFUSED]
     axis = ratio_scale(x for v in timed for x in (v.ratio, v.low, v.high) if x is not None)
-    devices = {run.device for run in runs}
+    devices = {run.place for run in runs}
     rows: dict[str, list[Row]] = {}
     for run, verdict in pairs:
-        where = f"{run.case} {run.device}" if len(devices) > 1 else str(run.case)
+        where = f"{run.case} {run.place}" if len(devices) > 1 else str(run.case)
         rows.setdefault(verdict.candidate, []).append(_row(where, run, verdict, axis))
     shared = {name: some for name, some in rows.items() if len(some) > 1}
     return Across(engine, baseline, shared, draw.ratio_axis(axis))

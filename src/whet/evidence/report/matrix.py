@@ -60,7 +60,7 @@ def matrices(runs: Sequence[Run]) -> list[Matrix]:
     groups: dict[tuple[str, str], dict[str, dict[str, Run]]] = {}
     for run in sorted(runs, key=lambda run: run.created):
         devices = groups.setdefault((run.engine, run.case.profile), {})
-        devices.setdefault(run.device, {})[_size(run)] = run
+        devices.setdefault(run.place, {})[_size(run)] = run
     return [
         _matrix(engine, profile, devices) for (engine, profile), devices in sorted(groups.items()) if len(devices) > 1
     ]
@@ -90,7 +90,7 @@ def _cell(run: Run | None, name: str, span: float) -> Cell | None:
     if run is None or name not in run.variants:
         return None
     gate = next((one for one in run.gates if one.variant == name), None)
-    where = f"{name} on {run.device} at {run.case}"
+    where = f"{name} on {run.place} at {run.case}"
     if gate is None or not gate.green:
         return Cell("refused", "refused", "", f"{where}: refused by the gate, so it has no time")
     tails = tails_of(run, name)
