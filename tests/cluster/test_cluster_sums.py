@@ -10,6 +10,7 @@ import pytest
 from whet.cluster import MsmCluster, PointsFile, ScalarsFile
 from whet.cluster.check import agree, by_vector, draw_weights, joined, weighted
 from whet.cluster.errors import ObjectStoreFull, UnreadableShard
+from whet.cluster.messages import digest_of
 from whet.cluster.shards import borders_by_size, borders_by_speed
 from whet.errors import BadInput
 from whet.msm import Engine, Point, Scalars, Srs, msm
@@ -234,6 +235,19 @@ def test_weighted_limbs_are_the_integer_sums():
     for weights in (draw_weights(), (2**32 - 1,) * 4, (0, 1, 0, 0)):
         wanted = [sum(w * int(limb) for w, limb in zip(weights, row, strict=True)) for row in rows]
         assert to_ints(weighted(rows, weights)) == wanted
+
+
+def test_every_change_of_the_scalars_changes_their_digest():
+    limbs = scalars(3000)[None]
+    seen = {digest_of(limbs), digest_of(limbs[:, :-1]), digest_of(limbs.reshape(2, 1500, 4)), digest_of(limbs[:, ::-1])}
+    for row in (0, 1023, 1024, 2999):
+        for word in range(4):
+            changed = limbs.copy()
+            changed[0, row, word] ^= np.uint64(1 << 63)
+            seen.add(digest_of(changed))
+    swapped = limbs.copy()
+    swapped[0, [5, 6]] = swapped[0, [6, 5]]
+    assert len(seen | {digest_of(swapped)}) == 4 + 16 + 1
 
 
 def test_the_check_finds_one_wrong_limb_sum():

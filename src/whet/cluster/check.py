@@ -18,6 +18,7 @@ from whet.msm import Point, msm
 from whet.msm.validate import Limbs
 
 WEIGHT_BITS = 32
+ROWS_AT_ONCE = 1 << 13  # what their temporaries need stays in L2
 _LOW = np.uint64(0xFFFFFFFF)
 _HALF = np.uint64(32)
 
@@ -28,6 +29,14 @@ def draw_weights() -> tuple[int, ...]:
 
 def weighted(vector: Limbs, weights: Sequence[int]) -> Limbs:
     """Rows of the integer sum of weight times limb, as plain limbs."""
+    rows = np.zeros((len(vector), LIMBS), np.uint64)
+    for begin in range(0, len(vector), ROWS_AT_ONCE):
+        part = slice(begin, begin + ROWS_AT_ONCE)
+        rows[part, 0], rows[part, 1] = _two_limbs(vector[part], weights)
+    return rows
+
+
+def _two_limbs(vector: Limbs, weights: Sequence[int]) -> tuple[Limbs, Limbs]:
     low = np.zeros(len(vector), np.uint64)  # what counts 1, 2^32 and 2^64, each far below 2^64
     middle, high = low.copy(), low.copy()
     for limb, weight in enumerate(weights):
@@ -38,10 +47,7 @@ def weighted(vector: Limbs, weights: Sequence[int]) -> Limbs:
         high += second >> _HALF
     middle += low >> _HALF
     high += middle >> _HALF
-    rows = np.zeros((len(vector), 4), np.uint64)
-    rows[:, 0] = (low & _LOW) | (middle << _HALF)
-    rows[:, 1] = high
-    return rows
+    return (low & _LOW) | (middle << _HALF), high
 
 
 def by_vector(limb_sums: Sequence[Point]) -> list[Sequence[Point]]:

@@ -215,7 +215,7 @@ def _start(ray: Any, workers: int, deadline_s: float, store_bytes: int, dashboar
     folder = tempfile.mkdtemp(prefix="whet-ray-", dir=place if len(place) < LONGEST_FOLDER else "/tmp")
     began = time.monotonic()
     try:
-        with _on_loopback():
+        with _driver(loopback=True):
             context = ray.init(
                 "local",
                 num_cpus=workers,
@@ -252,10 +252,7 @@ def _join(ray: Any, address: str, deadline_s: float) -> Connection:
         "Python", head.get("python_version"), ".".join(map(str, sys.version_info[:3])), f"the Ray at {address}"
     )
     try:
-        if any(host in LOOPBACK for host in head["hosts"]):
-            with _on_loopback():
-                context = ray.init(address, log_to_driver=False, logging_level="ERROR")
-        else:
+        with _driver(loopback=any(host in LOOPBACK for host in head["hosts"])):
             context = ray.init(address, log_to_driver=False, logging_level="ERROR")
     except Exception as error:
         raise Unreachable(
@@ -309,16 +306,22 @@ def _require_version(name: str, there: str | None, here: str, where: str) -> Non
 
 
 @contextmanager
-def _on_loopback() -> Iterator[None]:
-    """Ray takes 127.0.0.1 for the address of the network card, unless it believes that there are no other machines."""
-    from ray._private import ray_constants
+def _driver(*, loopback: bool) -> Iterator[None]:
+    """How this process enters Ray, where `ray.init` has no option for it.
 
-    before = ray_constants.ENABLE_RAY_CLUSTER
-    ray_constants.ENABLE_RAY_CLUSTER = False
+    Ray takes 127.0.0.1 for the address of the network card unless it believes that there are no other machines. And it
+    prints a paragraph for every worker that dies: callers learn that from `MsmCluster.events` and from errors.
+    """
+    from ray._private import ray_constants, worker
+
+    before = ray_constants.ENABLE_RAY_CLUSTER, worker.listen_error_messages
+    if loopback:
+        ray_constants.ENABLE_RAY_CLUSTER = False
+    worker.listen_error_messages = lambda *_: None
     try:
         yield
     finally:
-        ray_constants.ENABLE_RAY_CLUSTER = before
+        ray_constants.ENABLE_RAY_CLUSTER, worker.listen_error_messages = before
 
 
 def _first_line(error: BaseException) -> str:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -41,7 +41,6 @@ class Task:
     points: list[Point] = field(default_factory=list)
     answered_by: Member | None = None
     sent: list[tuple[Any, Member, float]] = field(default_factory=list)
-    began: float = 0.0
     took: float = 0.0
     losses: int = 0
     lies: int = 0
@@ -50,18 +49,21 @@ class Task:
 
 
 class Flight:
-    """A group of tasks. `result` may be called by one thread; `done` looks without waiting."""
+    """A group of tasks, for one thread. `result` waits for all of them; `done` looks."""
 
-    def __init__(self, crew: Crew, tasks: Sequence[Task], deadline_s: float, patience: Patience) -> None:
-        self.tasks = list(tasks)
+    def __init__(self, crew: Crew, deadline_s: float, patience: Patience) -> None:
+        self.tasks: list[Task] = []
         self._crew = crew
         self._ray = crew.connection.ray
         self._patience = patience
         self._deadline_s = deadline_s
         self._end = time.monotonic() + deadline_s
-        for task in self.tasks:
-            task.began = time.monotonic()
-            self._send(task, task.outside or crew[task.index])
+
+    def add(self, task: Task) -> None:
+        """Sends it now: its worker begins while the next is made ready."""
+        self._crew.require_open()
+        self.tasks.append(task)
+        self._send(task, task.outside or self._crew[task.index])
 
     def done(self, wait_s: float = 0.0) -> bool:
         self._step(wait_s)

@@ -67,7 +67,7 @@ class MsmCluster:
     sizes; by default they follow the speed that each worker shows when it starts.
 
     With `verify` a second worker checks every shard's partial sums, and one that lies is named in `events`, replaced,
-    and its part computed again. It costs about 0.6 of the sum once more, and memory for a second shard per worker.
+    and its part computed again. A sum takes about twice as long then, and each worker holds a second shard.
 
     A request that is later than `slow_after_s` and `slow_factor` times the others goes to another worker as well.
     `progress` is called with the points loaded so far and all points.
@@ -177,8 +177,9 @@ class MsmCluster:
     def _load(self, deadline_s: float, progress: Callable[[int, int], None]) -> None:
         """All shards at once. A worker that is lost meanwhile is asked again, as in any sum: an empty one."""
         nothing = digest_of(np.empty(0, np.uint64))
-        tasks = [Task(Request(f"{self._label}:load", shard, 0, nothing), at) for at, shard in enumerate(self._shards)]
-        flight = Flight(self._crew, tasks, deadline_s, Patience(deadline_s))
+        flight = Flight(self._crew, deadline_s, Patience(deadline_s))
+        for at, shard in enumerate(self._shards):
+            flight.add(Task(Request(f"{self._label}:load", shard, 0, nothing), at))
         while not flight.done(PROGRESS_S):
             progress(min(self._size, self._loaded()), self._size)
             flight.require_time()
@@ -300,27 +301,27 @@ class MsmCluster:
         """Sends one group: per shard a request, and with `verify` another about it to the next worker."""
         job = f"{self._label}:{next(self._jobs)}"
         weights = draw_weights() if self.verify else ()
-        tasks = []
+        flight = Flight(self._crew, deadline_s, self._patience)
         for at, shard in enumerate(self._shards):
             if not len(shard):
                 continue
-            request, limbs = self._request(job, at, group)
+            request, limbs = self._request(job, shard, at, group)
             if not self.verify:
-                tasks.append(Task(request, at, limbs))
+                flight.add(Task(request, at, limbs))
                 continue
             other = (at + 1) % len(self._crew)
-            tasks.append(Task(replace(request, way="limbs"), at, limbs, avoid={other}))
-            tasks.append(Task(replace(request, way="check", weights=weights), other, limbs, avoid={at}))
-        return Sent(Flight(self._crew, tasks, deadline_s, self._patience), len(group), weights, deadline_s)
+            flight.add(Task(replace(request, way="limbs"), at, limbs, avoid={other}))
+            flight.add(Task(replace(request, way="check", weights=weights), other, limbs, avoid={at}))
+        return Sent(flight, len(group), weights, deadline_s)
 
-    def _request(self, job: str, at: int, group: Sequence[Any]) -> tuple[Request, Any]:
-        shard = self._shards[at]
+    def _request(self, job: str, shard: Shard, at: int, group: Sequence[Any]) -> tuple[Request, Any]:
         if isinstance(group[0], np.ndarray):
-            limbs: Any = np.stack([one[shard.start : shard.stop] for one in group])
+            parts = [one[shard.start : shard.stop] for one in group]
+            limbs: Any = parts[0][None] if len(parts) == 1 else np.stack(parts)
             request = Request(job, shard, len(group), digest_of(limbs))
             return request, self._crew.put(limbs) if limbs.nbytes > INLINE_BYTES else limbs
-        parts = tuple(one if isinstance(one, ScalarsFile) else one[at] for one in group)
-        return Request(job, shard, len(group), " ".join(part.identity for part in parts), parts=parts), None
+        named = tuple(one if isinstance(one, ScalarsFile) else one[at] for one in group)
+        return Request(job, shard, len(group), " ".join(one.identity for one in named), parts=named), None
 
     def _finish(self, sent: Sent) -> list[Point]:
         tasks = sent.flight.result()
@@ -336,8 +337,9 @@ class MsmCluster:
         if not agree(points, check.points, sent.weights):
             third = self._crew.extra()
             try:
-                again = Task(main.request, -1, main.limbs, outside=third)
-                points = Flight(self._crew, [again], sent.deadline_s, self._patience).result()[0].points
+                again = Flight(self._crew, sent.deadline_s, self._patience)
+                again.add(Task(main.request, -1, main.limbs, outside=third))
+                points = again.result()[0].points
             finally:
                 self._crew.dismiss(third)
             liar = self._liar(main, check, points == main.points, agree(points, check.points, sent.weights))
