@@ -117,15 +117,16 @@ def test_a_gpu_process_and_a_renderer_killed_in_the_middle_of_a_trial(chromium):
         (run,) = found
         assert all(gate.green for gate in run.gates), why(run)
         assert run.verdicts[0].outcome is not Outcome.REFUSED
-        assert run.environment["elsewhere"]["disturbances"] >= 2
+        # Where a block began just then nothing had to be played again; what was killed is another process now.
+        assert gpu not in processes_of(pid_of(chromium), "gpu-process")
         assert server.hub.devices["phone"].loads >= 2
 
 
 def reload_crashed(tab, server):
     """As a person does it, who also gives the page time to come up."""
-    for _ in range(4):
+    for patience_s in (3, 10, 30, 90):
         tab.send("Page.reload")
-        deadline = time.monotonic() + LIMIT_S / 4
+        deadline = time.monotonic() + patience_s
         while time.monotonic() < deadline:
             if server.hub.devices["phone"].loads >= 2:
                 return
