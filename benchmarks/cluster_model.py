@@ -54,6 +54,8 @@ class Constants:
     read_bytes_per_s: float
     transfer_bytes_per_s: float
     checks: dict[str, list[float]]
+    # Scalars to the other machine, sums, their seconds, and the bytes per second that the link was set to.
+    link_run: list[float]
 
     def us_per_point(self, points: float) -> float:
         """Between measured sizes by their logarithm; beyond them as at the nearest."""
@@ -180,6 +182,9 @@ def tables(made: Constants) -> str:
         "|---|---|---|",
         *(f"| {name} | {model:.1f} | {measured:.1f} |" for name, (model, measured) in made.checks.items()),
     ]
+    if made.link_run:
+        model, measured = check_link(made)
+        lines.append(f"| 2^16 points, 2 machines, 100 Mbit/s and 5 ms between | {model:.0f} | {measured:.0f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -276,17 +281,24 @@ def measure_transfer(megabytes: int = 32) -> float:
     return found
 
 
-def measure_wire() -> float:
-    """Bytes per scalar as the kernel counts them on a link of MTU 1500; a test prints them."""
+def check_link(made: Constants) -> tuple[float, float]:
+    """Milliseconds of a sum of two machines over a slow link, by the model and measured. One of them is the head."""
+    there, sums, seconds, link_bytes_per_s = made.link_run
+    cost = predict(made, round(2 * there), 2, cores=1, link_bytes_per_s=link_bytes_per_s, from_head=True)
+    return (cost.total - cost.wire / 2) * 1e3, seconds / sums * 1e3
+
+
+def measure_wire() -> dict[str, object]:
+    """Bytes per scalar as the kernel counts them on a link of MTU 1500; a test of four sums prints them."""
     test = ROOT / "tests" / "cluster" / "test_cluster_link.py"
     command = [sys.executable, "-m", "pytest", "-q", "-s", "-n", "0", str(test)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=600)
-    found = re.search(r"(\d+) points there: (\d+) bytes out, .*payload (\d+)", done.stdout)
+    found = re.search(r"(\d+) points there: (\d+) bytes out, .* ([\d.]+) s; payload (\d+)", done.stdout)
     if found is None:
         print("the link cannot be measured here; headers by their size instead", file=sys.stderr)
-        return SCALAR_BYTES * (1 + PACKET_HEADER / PACKET_PAYLOAD)
-    _, out, payload = map(int, found.groups())
-    return SCALAR_BYTES * out / payload
+        return {"wire_bytes_per_scalar": SCALAR_BYTES * (1 + PACKET_HEADER / PACKET_PAYLOAD), "link_run": []}
+    there, out, seconds, payload = map(float, found.groups())
+    return {"wire_bytes_per_scalar": SCALAR_BYTES * out / payload, "link_run": [there, 4, seconds, 12.5e6]}
 
 
 def measure_read(megabytes: int = 128) -> float:
@@ -325,7 +337,7 @@ MEASURES: dict[str, Callable[[], dict[str, object]]] = {
     "calls": lambda: dict(zip(("call_ms", "call_ms_per_worker"), measure_calls((1, 2, 4, 8), rows_of(8)), strict=True)),
     "head": lambda: {"head_ns_per_byte": measure_head()},
     "digest": lambda: {"digest_ns_per_byte": measure_digest()},
-    "wire": lambda: {"wire_bytes_per_scalar": measure_wire()},
+    "wire": measure_wire,
     "read": lambda: {"read_bytes_per_s": measure_read()},
     "transfer": lambda: {"transfer_bytes_per_s": measure_transfer()},
     "checks": lambda: {"checks": check(load(), rows_of(2**20))},

@@ -82,7 +82,8 @@ def test_sums_over_a_link(link):
         out, back, packets = (now - then for now, then in zip(link.sent(), before, strict=True))
         payload = SUMS * (32 * there + 64)
         seen = out + back - HEADER_BYTES * packets
-        print(f"{there} points there: {out} bytes out, {back} back, {packets} packets; payload {payload}, seen {seen}")
+        counted = f"{out} bytes out, {back} back, {packets} packets, {taken_s:.3f} s"
+        print(f"{there} points there: {counted}; payload {payload}, seen {seen}")
         assert abs(seen - payload) < 0.1 * payload
         # The link is as slow as it was set: no sum has its scalars sooner.
         assert taken_s > SUMS * (32 * there / BYTES_PER_S + 2 * DELAY_S)

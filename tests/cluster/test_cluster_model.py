@@ -24,6 +24,7 @@ PLAIN = model.Constants(
     read_bytes_per_s=1e9,
     transfer_bytes_per_s=1e9,
     checks={},
+    link_run=[2**20, 4, 4.0, 32e6],
 )
 
 
@@ -59,6 +60,12 @@ def test_the_least_shard_hides_its_call():
     shard = model.least_shard(PLAIN, 16, cores=4)
     cost = model.predict(PLAIN, round(shard * 16), 16, cores=4, link_bytes_per_s=math.inf, from_head=False)
     assert 0.9 * model.OVERHEAD < cost.calls / cost.compute <= 1.001 * model.OVERHEAD
+
+
+def test_a_slow_link_between_two_machines_carries_half():
+    """Half of the scalars stay on the machine of the head."""
+    told, measured = model.check_link(PLAIN)
+    assert measured == 1000 and told == pytest.approx(6 + 2**20 * 32 / 32e6 * 1e3 + 2**20 * 0.5e-3)
 
 
 def test_the_page_shows_what_was_measured():
