@@ -13,6 +13,7 @@ from whet.msm.validate import Limbs
 
 LIMBS = 4  # of a scalar
 BLOCK = 4096  # words of a digest that share a sum
+BLOCKS_AT_ONCE = 8  # what is made of them stays in L2
 WEIGHTS = np.random.default_rng(4096).integers(0, 1 << 63, BLOCK, dtype=np.uint64) * np.uint64(2) + np.uint64(1)
 
 
@@ -75,10 +76,15 @@ class Hello:
 
 
 def digest_of(limbs: Limbs) -> str:
-    """Of all vectors of a request together, at ten times the speed of SHA-256 alone: blocks of words are weighted with
-    odd numbers and added modulo 2^64, and the sums are hashed. One changed word of a block always changes its sum.
+    """Of all vectors of a request together, at several times the speed of SHA-256 alone: the words of a block are
+    weighted with odd numbers and added modulo 2^64, and the sums are hashed. One changed word always changes its sum;
+    the upper half of each word is folded onto the lower first, so that its changes reach all bits of the sum.
     """
     words = np.ascontiguousarray(limbs).reshape(-1)
     whole = len(words) // BLOCK * BLOCK
-    sums = words[:whole].reshape(-1, BLOCK) @ WEIGHTS
-    return hashlib.sha256(sums.tobytes() + words[whole:].tobytes() + str(limbs.shape).encode()).hexdigest()
+    blocks = words[:whole].reshape(-1, BLOCK)
+    told = hashlib.sha256(str(limbs.shape).encode() + words[whole:].tobytes())
+    for at in range(0, len(blocks), BLOCKS_AT_ONCE):
+        part = blocks[at : at + BLOCKS_AT_ONCE]
+        told.update((((part >> np.uint64(32)) ^ part) @ WEIGHTS).tobytes())
+    return told.hexdigest()
