@@ -85,20 +85,22 @@ class Cost:
 def predict(
     made: Constants, points: int, machines: int, *, cores: int, link_bytes_per_s: float, from_head: bool
 ) -> Cost:
-    """One sum. The head prepares all scalars before it sends any, and the last machine computes when all are sent."""
+    """One sum. A shard is sent while the next one is prepared: of the shorter of the two, one shard's part is seen."""
     shard = points / machines
+    head = from_head * points * SCALAR_BYTES * made.head_ns_per_byte / 1e9
+    wire = from_head * points * made.wire_bytes_per_scalar / link_bytes_per_s
     return Cost(
         calls=(made.call_ms + made.call_ms_per_worker * machines) / 1e3,
-        head=from_head * points * SCALAR_BYTES * made.head_ns_per_byte / 1e9,
-        wire=from_head * points * made.wire_bytes_per_scalar / link_bytes_per_s,
+        head=head / (machines if head < wire else 1),
+        wire=wire / (machines if wire <= head else 1),
         read=shard * SCALAR_BYTES * (made.digest_ns_per_byte / 1e9 if from_head else 1 / made.read_bytes_per_s),
         compute=shard * made.us_per_point(shard) / cores / 1e6,
     )
 
 
 def given_ns(made: Constants, link_bytes_per_s: float) -> float:
-    """Of a scalar that the head prepares and sends; the same however many machines there are."""
-    return SCALAR_BYTES * made.head_ns_per_byte + made.wire_bytes_per_scalar / link_bytes_per_s * 1e9
+    """Of a scalar that the head prepares and sends, whichever takes longer; the same for any number of machines."""
+    return max(SCALAR_BYTES * made.head_ns_per_byte, made.wire_bytes_per_scalar / link_bytes_per_s * 1e9)
 
 
 def read_ns(made: Constants) -> float:
@@ -107,7 +109,7 @@ def read_ns(made: Constants) -> float:
 
 
 def cores_fed(made: Constants, link_bytes_per_s: float, *, head: bool) -> float:
-    """So many cores compute as long as their scalars travel. With `head`, as long as they are prepared and travel."""
+    """So many cores compute as long as their scalars travel. With `head`, as long as they are prepared, if longer."""
     largest = max(map(int, made.point_us))
     wire_ns = made.wire_bytes_per_scalar / link_bytes_per_s * 1e9
     return made.us_per_point(2**largest) * 1e3 / (given_ns(made, link_bytes_per_s) if head else wire_ns)
@@ -129,7 +131,7 @@ def tables(made: Constants) -> str:
     lines += [f"| one core, shard of 2^{size} | {made.point_us[str(size)]:.3f} µs per point |" for size in sizes]
     lines += [
         f"| a call, fixed part | {made.call_ms:.2f} ms + {made.call_ms_per_worker:.2f} ms per worker |",
-        f"| the head, per byte of scalars (copy, digest, store) | {made.head_ns_per_byte:.2f} ns |",
+        f"| the head, per byte of scalars (digest, copy into Ray's store) | {made.head_ns_per_byte:.2f} ns |",
         f"| a worker, per byte of scalars that came (digest) | {made.digest_ns_per_byte:.2f} ns |",
         f"| bytes on the link per scalar, MTU 1500 | {made.wire_bytes_per_scalar:.2f} |",
         f"| Ray, one node to another on loopback | {made.transfer_bytes_per_s / 1e6:,.0f} MB/s |",
@@ -242,9 +244,8 @@ def measure_head(megabytes: int = 32) -> float:
     limbs = np.random.default_rng(1).integers(0, 2**60, (megabytes << 15, 4), np.uint64)
 
     def prepare() -> None:
-        stacked = np.stack([limbs])
-        digest_of(stacked)
-        ray.put(stacked)
+        digest_of(limbs[None])
+        ray.put(limbs[None])
 
     with connect(workers=1):
         return least_s(prepare, 5, time.process_time) * 1e9 / limbs.nbytes

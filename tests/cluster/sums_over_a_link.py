@@ -25,7 +25,8 @@ def main() -> None:
     vectors = [uniform(generator(SEED, f"scalars {number}"), n) for number in range(4)]
     expected = [known_multiples(to_ints(logs), to_ints(limbs)) for limbs in vectors]
     # No worker takes over from a slow one: what is late has to come over the link.
-    with MsmCluster(points, address, threads=1, slow_after_s=500, start_deadline_s=300) as cluster:
+    waits = {"slow_after_s": 500, "start_deadline_s": 300}
+    with MsmCluster(points, address, threads=1, shards=[n // 2, n - n // 2], **waits) as cluster:
         rows = cluster.describe().rows
         print(json.dumps({row.pid: row.stop - row.start for row in rows}), flush=True)
         for line in sys.stdin:

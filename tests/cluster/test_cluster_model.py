@@ -52,8 +52,16 @@ def test_the_crossing_is_where_link_and_cores_take_as_long():
     cores = model.cores_fed(at, 1e9, head=False)
     cost = model.predict(at, 2**25, 1, cores=cores, link_bytes_per_s=1e9, from_head=True)
     assert cost.wire == pytest.approx(cost.compute)
-    slow_head = replace(at, head_ns_per_byte=1.0)  # as long as the link once more
+    slow_head = replace(at, head_ns_per_byte=2.0)  # twice as long as the link
     assert model.cores_fed(slow_head, 1e9, head=True) == pytest.approx(cores / 2)
+    assert model.cores_fed(replace(at, head_ns_per_byte=0.5), 1e9, head=True) == pytest.approx(cores)
+
+
+def test_a_shard_travels_while_the_next_one_is_prepared():
+    for head_ns, head, wire in ((2.0, 2, 0.25), (0.5, 0.125, 1)):
+        made = replace(PLAIN, head_ns_per_byte=head_ns)
+        cost = model.predict(made, 2**22, 4, cores=2, link_bytes_per_s=1e9, from_head=True)
+        assert (cost.head, cost.wire) == pytest.approx((head * 2**27 / 1e9, wire * 2**27 / 1e9))
 
 
 def test_the_least_shard_hides_its_call():
