@@ -171,6 +171,7 @@ def test_a_worker_killed_while_it_loads(connection, tmp_path, monkeypatch):
 def test_a_worker_that_always_dies_is_given_up(two, tmp_path, monkeypatch):
     cluster, _ = two
     monkeypatch.setattr(flights, "MOST_LOSSES", 0)
+    monkeypatch.setattr(flights, "LOSSES_S", 0)
     marker = tmp_path / "busy"
     plant(cluster._crew[0], stop_in_compute(str(marker)))
     call = Call(cluster, scalars(N))

@@ -17,6 +17,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
 
 from whet import __version__
@@ -30,6 +31,7 @@ OBJECT_STORE_BYTES = 512 << 20
 LEAST_STORE_BYTES = 80 << 20  # Ray's own lower bound is 75 MiB
 MOST_WORKERS = 4096
 LOOPBACK = ("127.0.0.1", "localhost", "::1")
+REMOVALS = 30
 LONGEST_FOLDER = 40  # below it Ray makes sockets, and their paths have 107 bytes
 # No message about this machine leaves it, no worker starts before it is asked for, and no call starts a Ray by itself.
 # Read when Ray is imported or starts.
@@ -112,7 +114,7 @@ class Connection:
         if self._owned:
             self.ray.shutdown()
         if self._folder is not None:
-            shutil.rmtree(self._folder, ignore_errors=True)
+            _remove(self._folder)
 
 
 class _Shared:
@@ -233,7 +235,7 @@ def _start(ray: Any, workers: int, deadline_s: float, store_bytes: int, dashboar
             )
     except BaseException as error:
         ray.shutdown()
-        shutil.rmtree(folder, ignore_errors=True)
+        _remove(folder)
         if isinstance(error, ClusterError) or not isinstance(error, Exception):
             raise
         raise Unreachable(
@@ -322,6 +324,15 @@ def _driver(*, loopback: bool) -> Iterator[None]:
         yield
     finally:
         ray_constants.ENABLE_RAY_CLUSTER, worker.listen_error_messages = before
+
+
+def _remove(folder: str) -> None:
+    """Processes of Ray may write their last line into it while it is removed."""
+    for _ in range(REMOVALS):
+        shutil.rmtree(folder, ignore_errors=True)
+        if not Path(folder).exists():
+            return
+        time.sleep(0.1)
 
 
 def _first_line(error: BaseException) -> str:

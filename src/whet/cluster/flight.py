@@ -15,7 +15,9 @@ from whet.errors import BadInput, DeviceOutOfMemory
 from whet.msm import Point
 from whet.msm.point import POINT_BYTES
 
-MOST_LOSSES = 8  # of one request's workers, before it is given up
+# A request is given up when its workers were lost so often and for so long: a busy machine restarts one slowly.
+MOST_LOSSES = 8
+LOSSES_S = 60.0
 MOST_LIES = 2
 BACK_OFF_S = 0.05
 
@@ -43,6 +45,7 @@ class Task:
     sent: list[tuple[Any, Member, float]] = field(default_factory=list)
     took: float = 0.0
     losses: int = 0
+    first_loss: float = 0.0
     lies: int = 0
     again_at: float = 0.0
     overtaken: bool = False
@@ -146,7 +149,8 @@ class Flight:
         self._crew.connection.require_head()
         self._crew.count_loss(member, type(error).__name__)
         task.losses += 1
-        if task.losses > MOST_LOSSES:
+        task.first_loss = task.first_loss or time.monotonic()
+        if task.losses > MOST_LOSSES and time.monotonic() - task.first_loss >= LOSSES_S:
             raise WorkerLost(
                 f"{member} was lost {task.losses} times while it had {task.request.shard}",
                 cure="see that its machine has memory for the shard, or use more workers",
