@@ -9,6 +9,8 @@ TEST_WORKERS ?= 3
 TRIALS ?= 200
 
 ARCH ?= $(shell uname -m)
+# Where everything must hold, a warning of the compiler is an error.
+WARNINGS := $(if $(filter true,$(CI)),--config-settings=cmake.define.WHET_WERROR=ON)
 
 .PHONY: help setup system driver demo test soak lib wheel test-wheel bench bench-peers lint format clean
 
@@ -23,7 +25,7 @@ $(VENV)/.deps: pyproject.toml
 	touch $@
 
 $(VENV)/.native: $(VENV)/.deps $(NATIVE)
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation -e '.[gpu,decode,lab]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-build-isolation $(WARNINGS) -e '.[gpu,decode,lab]'
 	touch $@
 
 # What only tests and lint use. By name: as extras of the package they would build it once more.

@@ -48,7 +48,7 @@ THREADS = {
             model.generate([3, 1, 4], 3)
         """,
 }
-ENDS = 6  # each at another moment
+ENDS = 4  # each at another moment
 
 
 LOOP = """

@@ -41,7 +41,10 @@ from whet.protocol import Array, Arrays
 
 PAGE_BYTES = 4096
 PAD_STEP = 16
-# Larger than the holes that imports leave, smaller than what the allocator gives pages of its own.
+# Imports leave holes in a heap, whose places are not left to chance: they are filled first.
+HOLE_BYTES = (1 << 14) - 64
+HOLES = 128
+# Smaller than what the allocator gives pages of its own.
 PAD_BYTES = 1 << 16
 
 Pair = tuple[Arrays, Arrays]
@@ -76,13 +79,15 @@ class Buffers(dict[str, Array]):
             raise TypeError(f"the buffer {name!r} cannot be replaced; write into it: outputs[{name!r}][...] = value")
 
 
-def moved_heap() -> bytearray:
-    """A block that moves what is allocated after it by a chance part of a page, as long as it is held.
+def moved_heap() -> list[bytearray]:
+    """Blocks that move what is allocated after them by a chance part of a page, as long as they are held.
 
     The system chooses a heap's pages by chance, not the place within a page: there two variants that allocate alike but
-    were loaded from files with names of other lengths would differ in every fresh process in the same way.
+    were loaded from files with names of other lengths would differ in every fresh process in the same way. Arrays below
+    16 KiB may still find a hole.
     """
-    return bytearray(PAD_BYTES + int.from_bytes(os.urandom(2)) % PAGE_BYTES // PAD_STEP * PAD_STEP)
+    fill = [bytearray(HOLE_BYTES) for _ in range(HOLES)]
+    return [*fill, bytearray(PAD_BYTES + int.from_bytes(os.urandom(2)) % PAGE_BYTES // PAD_STEP * PAD_STEP)]
 
 
 class Bench:
