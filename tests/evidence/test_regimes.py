@@ -91,7 +91,7 @@ def test_the_regime_is_warm_unless_asked_otherwise(tmp_path, monkeypatch):
 
 
 @pytest.mark.alone
-@pytest.mark.parametrize("factor", [4])
+@pytest.mark.parametrize("factor", [1, 2, 4])
 def test_more_calls_per_turn_do_not_look_faster(factor, tmp_path):
     """One kernel against itself under another name, with more calls in each of its turns."""
     run = experiment(write_task(tmp_path, run=WORK), more_calls={"b": factor})

@@ -58,14 +58,14 @@ def test_a_slowdown_of_8_percent_is_found(repository, tmp_path):
 
 
 @pytest.mark.alone
-def test_an_identical_commit_passes(repository):
+def test_an_identical_commit_passes_twice(repository):
     """A machine that is too busy to tell says 2, and is asked again; 1 would be wrong at any time."""
     codes = []
-    while ExitCode.OK not in codes and len(codes) < 4:
+    while codes.count(ExitCode.OK) < 2 and len(codes) < 5:
         done = whet(repository, "ab", "kernels.py", "--against", "slower", "--fail-if-slower=3%")
         codes.append(done.returncode)
         assert codes[-1] in (ExitCode.OK, ExitCode.UNDECIDED), done.stdout
-    assert ExitCode.OK in codes
+    assert codes.count(ExitCode.OK) == 2
 
 
 def test_an_old_revision_that_is_wrong_has_no_time(repository):
