@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from whet.graph import Graph, workloads
-from whet.graph.answers import ATTENTION_TOLERANCE, attention_by_numpy
 from whet.graph.batch import Batch
 from whet.graph.bodies import kernel
 from whet.graph.computations import (
@@ -21,6 +20,7 @@ from whet.graph.computations import (
     untile_lower,
 )
 from whet.graph.errors import TaskFailed
+from whet.graph.oracle import ATTENTION_TOLERANCE, attention_by_numpy
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.workloads import attention
 

@@ -58,10 +58,10 @@ def test_graph_run_computes_for_real(workload, capsys):
 
 def test_graph_run_catches_a_wrong_answer(monkeypatch):
     from whet.errors import OracleMismatch
-    from whet.graph import answers
+    from whet.graph import oracle
 
-    right = answers.attention_by_numpy
-    monkeypatch.setattr(answers, "attention_by_numpy", lambda inputs, context: right(inputs, context) + 0.01)
+    right = oracle.attention_by_numpy
+    monkeypatch.setattr(oracle, "attention_by_numpy", lambda inputs, context: right(inputs, context) + 0.01)
     with pytest.raises(OracleMismatch, match="away from numpy's"):
         invoke(["graph", "run", "pa:CaseSmall1", "--bodies", "real"])
 

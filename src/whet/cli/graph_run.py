@@ -15,11 +15,11 @@ from whet.cli.graph import make_workload
 from whet.cli.output import require_writable, write_text
 from whet.errors import BadInput, OracleMismatch
 from whet.graph import Runtime, kernel, workloads
-from whet.graph.answers import checkable
 from whet.graph.batch import Batch, Dependencies
 from whet.graph.computations import mixing
 from whet.graph.engine import mixed_in_order
 from whet.graph.observe import chrome_trace, dot
+from whet.graph.oracle import checkable
 from whet.graph.verification import Verifier
 from whet.graph.workloads.workload import Workload
 

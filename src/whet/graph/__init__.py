@@ -5,7 +5,6 @@
 
 from whet.graph.batch import Batch
 from whet.graph.bodies import NUMBA_SIGNATURE, SIGNATURE, NativeBody, kernel, load
-from whet.graph.built import Graph, Replay, hardware_workers
 from whet.graph.errors import (
     GraphClosed,
     GraphCycle,
@@ -24,6 +23,7 @@ from whet.graph.functions import Reads, TaskFunction, Updates, Writes, task
 from whet.graph.futures import Task
 from whet.graph.group import Group, Progress, as_completed, gather
 from whet.graph.recording import Recording
+from whet.graph.replay import Graph, Replay, hardware_workers
 from whet.graph.runtime import POLICIES, Runtime
 from whet.graph.tensors import In, InOut, NoDep, Out, OutExisting
 

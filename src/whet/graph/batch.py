@@ -10,8 +10,8 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, resolve
-from whet.graph.built import flat
 from whet.graph.errors import BadInput
+from whet.graph.replay import flat
 from whet.graph.runtime import Runtime
 from whet.graph.status import translated
 from whet.graph.workloads.workload import ACCESS, EXTERNAL, Ints, Workload

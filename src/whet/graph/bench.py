@@ -19,8 +19,8 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from whet.graph.built import hardware_workers
 from whet.graph.overhead import PROCESSOR, WALL, case_of, workload_of
+from whet.graph.replay import hardware_workers
 from whet.graph.runtime import POLICIES
 from whet.graph.workloads import Workload
 from whet.protocol import Case

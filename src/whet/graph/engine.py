@@ -14,7 +14,7 @@ from whet.errors import BadInput
 from whet.graph import workloads
 from whet.graph.batch import Batch
 from whet.graph.bodies import kernel
-from whet.graph.built import Graph
+from whet.graph.replay import Graph
 from whet.graph.runtime import POLICIES, WAKE_TARGETS, Runtime, WakeTarget
 from whet.graph.workloads import Workload
 from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Tolerance, Variant, VariantSpec

@@ -18,10 +18,10 @@ from whet.errors import BadInput
 from whet.graph import workloads
 from whet.graph.batch import Batch
 from whet.graph.bodies import NativeBody, kernel
-from whet.graph.built import Graph
-from whet.graph.choice import TRIES
 from whet.graph.engine import EDGES, WAKE_TARGET, mixed_in_order, wake_target_of
+from whet.graph.replay import Graph
 from whet.graph.runtime import POLICIES, Runtime
+from whet.graph.worker_choice import TRIES
 from whet.graph.workloads import Workload
 from whet.protocol import Array, Arrays, Case, Engine, Knob, Output, Timing, Tolerance, Variant, VariantSpec
 

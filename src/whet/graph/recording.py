@@ -18,10 +18,10 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody
-from whet.graph.built import Graph, Replay
 from whet.graph.errors import BadInput, GraphTimeout
 from whet.graph.futures import Task
 from whet.graph.group import gather
+from whet.graph.replay import Graph, Replay
 from whet.graph.tensors import Array, Tensor, describe, extent
 from whet.graph.workloads.workload import Direction
 

@@ -15,7 +15,6 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph import context
-from whet.graph.built import check_workers
 from whet.graph.errors import BadInput, GraphClosed, GraphTimeout
 from whet.graph.functions import TaskFunction
 from whet.graph.futures import Call, State, Task, running_serial
@@ -25,6 +24,7 @@ from whet.graph.notices import Callback, Notices
 from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
 from whet.graph.options import number_in, one_of, seconds
 from whet.graph.recording import Note, Recording
+from whet.graph.replay import check_workers
 from whet.graph.status import raise_for, translated
 from whet.graph.tensors import OutExisting, Tensor
 

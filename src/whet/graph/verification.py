@@ -8,9 +8,9 @@ import numpy.typing as npt
 from whet.errors import OracleMismatch
 from whet.graph.batch import Dependencies
 from whet.graph.bodies import kernel
-from whet.graph.built import Graph
 from whet.graph.computations import mixing
 from whet.graph.engine import mixed_in_order
+from whet.graph.replay import Graph
 from whet.graph.runtime import Runtime
 from whet.graph.workloads import Workload
 

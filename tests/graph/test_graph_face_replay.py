@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from whet.errors import BadInput
 from whet.graph import SIGNATURE, Graph, GraphCycle, TaskFailed, kernel, workloads
-from whet.graph.choice import WorkerChoice
+from whet.graph.worker_choice import WorkerChoice
 
 
 def mixed(work, seed):

@@ -14,9 +14,9 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, name_of, resolve
-from whet.graph.choice import WorkerChoice
 from whet.graph.errors import BadInput, GraphCycle, GraphError, GraphStalled, GraphTimeout, TaskFailed
 from whet.graph.options import seconds
+from whet.graph.worker_choice import WorkerChoice
 from whet.graph.workloads.workload import Workload
 
 
