@@ -9,7 +9,7 @@
 #include "graph/plants.hpp"
 #include "graph/protocol/readiness.hpp"
 #include "graph/protocol/ready_queue.hpp"
-#include "graph/protocol/sleep.hpp"
+#include "graph/protocol/parking.hpp"
 #include "graph/protocol/slots.hpp"
 #include "graph/protocol/stream.hpp"
 #include "graph/protocol/trace.hpp"
