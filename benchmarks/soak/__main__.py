@@ -14,9 +14,11 @@ import sys
 import time
 from pathlib import Path
 
+from whet.evidence import statistics
 from whet.evidence.compare import compare
 from whet.evidence.comparison import ab
 from whet.evidence.environment import capture
+from whet.evidence.record import CONTROL
 
 HERE = Path(__file__).parent
 TWINS = HERE / "twins.py"
@@ -27,6 +29,8 @@ KERNELS = {
     "two threads": (f"{TWINS}:TwinsInThreads", ("first", "second"), 2**18),
     "msm affine 2^10": ("msm", ("affine", "affine:windows=0"), 2**10),
 }
+# How many trials have an interval without 1 at these confidences tells more than their verdicts, which are rare.
+CONFIDENCES = (0.95, 0.99)
 SPIN = "while True: pass"
 SPINNING = "two spinning processes"
 
@@ -46,13 +50,16 @@ class Figures:
         self.path.write_text(json.dumps(self.all, indent=2) + "\n")
 
     def page(self) -> None:
-        print("| machine | beside | what | trials | FASTER | SLOWER | SAME | UNDECIDED | REFUSED |")
-        print("|---|---|---|---:|---:|---:|---:|---:|---:|")
+        words = ("FASTER", "SLOWER", "SAME", "UNDECIDED", "REFUSED")
+        print(f"| machine | beside | what | trials | {' | '.join(words)} | without 1 at 95, 99 % |")
+        print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|")
         for machine, weathers in self.all.items():
             for beside, rows in weathers.items():
                 for name, counts in rows.items():
-                    said = [counts.get(word, 0) for word in ("FASTER", "SLOWER", "SAME", "UNDECIDED", "REFUSED")]
-                    print(f"| {machine} | {beside} | {name} | {sum(said)} | {' | '.join(map(str, said))} |")
+                    said = [counts.get(word, 0) for word in words]
+                    without = ", ".join(str(counts.get(f"without 1 at {one:.0%}", "")) for one in CONFIDENCES)
+                    row = [machine, beside, name, sum(said), *said, without]
+                    print(f"| {' | '.join(map(str, row))} |")
 
 
 def self_comparisons(kernels, trials, figures):
@@ -66,6 +73,9 @@ def self_comparisons(kernels, trials, figures):
             said = run.verdicts[0].outcome.value
             figures.add(name, said)
             figures.add(name, "seconds", time.monotonic() - started)
+            for arm, word in ((names[1], "without 1"), (CONTROL, "control without 1")):
+                for confidence in CONFIDENCES:
+                    figures.add(name, f"{word} at {confidence:.0%}", excludes_one(run, names[0], arm, confidence))
             if said in ("FASTER", "SLOWER", "REFUSED"):
                 print(f"  {name}: {said}: {run.verdicts[0].reasons}", flush=True)
             if name in before:
@@ -73,6 +83,13 @@ def self_comparisons(kernels, trials, figures):
                     figures.add(f"compare: {name}", change.outcome.value)
             before[name] = run
             print(f"{number + 1:4} {name}: {said} {run.verdicts[0].ratio or 0:.3f}", flush=True)
+
+
+def excludes_one(run, baseline, arm, confidence):
+    """Whether the interval of so much confidence over the blocks of one whole trial leaves out what is true."""
+    first, second = (statistics.times([one for one in run.samples if one.variant == name]) for name in (baseline, arm))
+    found = statistics.interval(second, first, confidence=confidence)
+    return int(found is not None and not found.low <= 1 <= found.high)
 
 
 def power(trials, figures, slower):

@@ -39,6 +39,8 @@ from whet.evidence.serving import answer_requests, limit_memory, map_bytes, plai
 from whet.evidence.system import Granted
 from whet.protocol import Array, Arrays
 
+# What glibc's allocator takes at most for a block of its heap; beyond, a block gets pages of its own.
+LARGEST_HEAP_BLOCK = 32 << 20
 PAGE_BYTES = 4096
 PAD_STEP = 16
 # Imports leave holes in a heap, whose places are not left to chance: they are filled first.
@@ -79,6 +81,16 @@ class Buffers(dict[str, Array]):
             raise TypeError(f"the buffer {name!r} cannot be replaced; write into it: outputs[{name!r}][...] = value")
 
 
+def settle_allocator() -> None:
+    """Brings the C library's allocator into the state that a process reaches once it has freed something large.
+
+    glibc returns free memory to the system until blocks of that size have been freed once, so one kernel with the same
+    temporary arrays costs a page fault for each of their pages or none at all, four times as long or not, by what the
+    process happened to read before: a longer source file, a revision's list of packages. All benches begin settled.
+    """
+    bytearray(LARGEST_HEAP_BLOCK - 2 * PAGE_BYTES)
+
+
 def moved_heap() -> list[bytearray]:
     """Blocks that move what is allocated after them by a chance part of a page, as long as they are held.
 
@@ -94,6 +106,7 @@ class Bench:
     """Serves one variant on one case, or on hard cases one after the other."""
 
     def __init__(self) -> None:
+        settle_allocator()
         self._heap = moved_heap()
         self._runnable: Runnable | None = None
         self._state: Any = None

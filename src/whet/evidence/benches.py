@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from random import SystemRandom
 from typing import Any
 
 import msgspec
@@ -79,6 +80,7 @@ class Benches:
     def __init__(self, plan: Plan) -> None:
         self.plan = plan
         self.host = system.host()
+        self._random = SystemRandom()
         self.stands = {str(variant): Stand(str(variant), arm, variant) for arm, variant in enumerate(plan.variants)}
         for name in (CONTROL, EMPTY):
             self.stands[name] = Stand(name, len(self.stands), None)
@@ -104,11 +106,13 @@ class Benches:
         self._memory_bytes = memory_share(max(1, len(arms)))
         self._started = {"arms": list(arms), "cores": cores, "baseline": baseline, "sealed": sealed}
         self.cores = cores or self.host.usable_cores()
-        for name in arms:
+        # Who comes first finds the memory that the last block left; that must not always be the baseline.
+        shuffled = self._random.sample(arms, len(arms))
+        for name in shuffled:
             stand = self.stands[name]
             stand.worker, stand.turns = Worker("bench"), 0
         steps = (self._greet, self._load, self._set_up, *([self._seal] if sealed else []), self._rest)
-        return self._step_by_step(arms, steps, baseline)
+        return self._step_by_step(shuffled, steps, baseline)
 
     def move_on(self, arms: Sequence[str]) -> dict[str, Red]:
         """The processes that are there, on the case that is open now; those that are not, fresh."""

@@ -54,6 +54,8 @@ class TrialSource:
     def block(self, number: int, arms: Sequence[str]) -> dict[str, Red]:
         usable = self._rig.host.usable_cores()
         self.cores = usable if self._parallel else [usable[number % len(usable)]]
+        if number and self._rig.near:
+            self._rig.renew()
         reds = self._rig.start(arms, cores=self.cores, baseline=arms[0], sealed=True)
         self._accounts.cores[number] = len(self.cores)
         for name in arms:

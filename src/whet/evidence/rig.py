@@ -13,7 +13,6 @@ import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import SystemRandom
 from typing import Any, ClassVar, TypeVar
 
 from whet.errors import DeviceGone, DeviceOutOfMemory, WhetError
@@ -81,7 +80,6 @@ class Rig(Benches):
         self.long_calls = False
         # How far the trial is, from 0 to 1, for a rig that shows it somewhere.
         self.share = 0.0
-        self._random = SystemRandom()
         self._fds: list[int] = []
 
     def __enter__(self) -> Rig:
@@ -133,6 +131,22 @@ class Rig(Benches):
             slots=slots + self.untimed,
         )
         self.slots = slots
+        self._provide()
+
+    def renew(self) -> None:
+        """Other memory for the open case, before its benches are started again.
+
+        Which pages an arm got, and what they share a cache with, is luck like all else that a block has for itself.
+        """
+        self.stop()
+        try:
+            self._forget_memory()
+            self._provide()
+        except OfficialLost as lost:
+            self.officials.replace(lost)
+            self.open(self.layout.case, self.slots)
+
+    def _provide(self) -> None:
         sizes = self.layout.fixed.size_bytes, self.layout.inputs.size_bytes, self.layout.outputs.size_bytes
         fixed, expected = self._make("fixed", sizes[0]), self._make("expected", sizes[2])
         arms = [(self._make("inputs", sizes[1]), self._make("outputs", sizes[2])) for _ in self.stands]
