@@ -80,7 +80,7 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	WHET_ALL_WEB_CASES=1 $(BIN)/pytest tests/web/test_web_soak.py
 	WHET_LOAD_SECONDS=60 WHET_JUNK_REQUESTS=10000 WHET_ALL_LAB=1 $(BIN)/pytest tests/lab
 	WHET_RAY_STARTS=50 $(BIN)/pytest tests/cluster/test_cluster_leftovers.py
-	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py
+	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py tests/msm/test_emulated_vectors.py
 	$(MAKE) test-wheel
 
 bench-peers: ## install and build the task runtimes that `whet graph bench` is compared with

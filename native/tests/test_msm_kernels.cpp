@@ -112,6 +112,9 @@ void check_instructions_are_asked_for() {
 }  // namespace
 
 int main() {
+#ifdef WHET_EMULATED_AVX512
+    CHECK(ifma_kernel.usable());
+#endif
     check_instructions_are_asked_for();
     u64 doublings = 0, cancellations = 0;
     for (int repeat = 0; repeat < 60; ++repeat) {

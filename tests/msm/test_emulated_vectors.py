@@ -1,0 +1,29 @@
+"""The IFMA kernels as plain C++: the same sources against native/tests/avx512, so that they run on every machine.
+
+With WHET_ALL_BUILDS, as in `make soak`, the whole engine and its planted faults run on them too.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from native_build import GCC, build
+
+EMULATED = replace(GCC, name="emulated", options=(*GCC.options, "-DWHET_EMULATED_AVX512=ON"))
+PROGRAMS = ["test_msm_kernels", "test_points_in", "test_roots"]
+if os.environ.get("WHET_ALL_BUILDS"):
+    PROGRAMS += ["test_msm_engine", "test_msm_planted"]
+
+
+@pytest.mark.native_build
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_vectors_without_a_vector_unit(program, tried):
+    folder = build(EMULATED, program)
+    done = subprocess.run([folder / "tests" / program], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, f"{done.stdout[-3000:]}\n{done.stderr[-6000:]}"
+    tried("emulated checks", int(done.stdout.split(" checks held")[0].rsplit(maxsplit=1)[-1]))
