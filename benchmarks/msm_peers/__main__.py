@@ -1,16 +1,19 @@
 """whet.msm against the libraries that can be installed by name, in one run: gated, interleaved, as ratios.
 
-    python benchmarks/msm_peers                                   2^10, 2^12, 2^14 on one thread; about two minutes
-    python benchmarks/msm_peers --full                            2^10 to 2^20, one and two threads; about half an hour
+    python benchmarks/msm_peers                                   1 to 2^14 points on one thread; a few minutes
+    python benchmarks/msm_peers --full                            1 to 2^20, one and two threads; about an hour
     python benchmarks/msm_peers --sizes 18 --threads 2 --profiles random,E      one piece of that
     python benchmarks/msm_peers --sizes 18 --again                also where a time is known already
     python benchmarks/msm_peers --page docs/msm-peers.md          writes the page from what all runs kept
 
 Each library runs in a process of its own and is timed inside it, process CPU time and wall time, so that the pipe does
-not count. Repetitions go round all libraries in turn. Every answer of every library, ours included, must be that of the
-known-multiples oracle on the very input that is timed; one that differs is not timed. Reading points into a library's
-own form is timed as "load". A library that takes too long for a size is left out of it and of the larger ones.
-Figures are kept in build/peers/results.json.
+not count; short calls are made in a row until they fill a turn. Turns go round all libraries. Every answer of every
+library, ours included, must be that of the known-multiples oracle on the very input that is timed; one that differs is
+not timed. Reading points into a library's own form is timed as "load". A library that takes too long for a size is left
+out of it and of the larger ones. Figures are kept in build/peers/results.json.
+
+Libraries in Go and Rust are built from gnark/ and rust/ beside this file, in the versions that go.sum and Cargo.lock
+state, where go, cargo and their registries are to be had.
 """
 
 from __future__ import annotations
@@ -22,30 +25,12 @@ from functools import partial
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
-from bench import LOAD_PATIENCE_S, Bench, Row
+from bench import Bench, Row, too_slow
 from install import HOME, install, versions
 from page import PROFILES, cells, write_page
 
 KEPT = HOME / "results.json"
-QUICK, FULL = (10, 12, 14), (10, 12, 14, 16, 18, 20)
-
-
-def too_slow(rows: list[Row], n: int, threads: int, patience_s: float, name: str) -> str | None:
-    """Judged by the largest smaller size, as if time grew with the number of points."""
-    known = [row for row in rows if row["threads"] == threads and row["n"] < n]
-    largest = max((row["n"] for row in known), default=0)
-    at_largest = [row for row in known if row["n"] == largest]
-    slowest_s = max((row["ms"][name][1] / 1e3 for row in at_largest if name in row["ms"]), default=0.0)
-    if slowest_s * n / max(largest, 1) > patience_s:
-        return f"over {patience_s:.0f} s to be expected: {slowest_s:.1f} s for 2^{largest.bit_length() - 1}"
-    load_s = max((row["load_ms"].get(name, 0.0) / 1e3 for row in at_largest), default=0.0)
-    if load_s * n / max(largest, 1) > LOAD_PATIENCE_S:
-        return (
-            f"over {LOAD_PATIENCE_S:.0f} s to be expected for loading: {load_s:.0f} s for 2^{largest.bit_length() - 1}"
-        )
-    if any(row["notes"].get(name, "").startswith("over") for row in at_largest):
-        return f"over {patience_s:.0f} s to be expected"
-    return None
+QUICK, FULL = (0, 6, 10, 12, 14), (0, 3, 6, 8, 10, 12, 14, 16, 18, 20)
 
 
 def show(row: Row) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from install import NPM, PYPI
+from install import CRATES, GO, NPM, PYPI
 
 Row = dict[str, Any]
 PROFILES = {
@@ -23,9 +23,9 @@ HEAD = """# The CPU engine against other libraries
 
 `python benchmarks/msm_peers --full` measures, `--page` writes this page. Each library runs in a process of its own, in
 turn with the others, and must give the oracle's answer on every input that is timed. A figure is a ratio of least
-times, **library / whet**: 4.0 means that the library takes four times as long. One thread compares CPU time, two
-threads wall time. "–" is a library that would take too long, that has no second thread, or that failed; the notes at
-the end say which. Points are independent random multiples of the generator.
+times, **library / whet**: 4.0 means that the library takes four times as long; below 1 it is ahead. One thread compares
+CPU time, two threads wall time. "–" is a library that would take too long, that has no second thread, or that failed;
+the notes at the end say which. Points are independent random multiples of the generator, prepared once.
 
 Aztec's current package, @aztec/bb.js, multiplies one point of G1 by one scalar (`Bn254G1Mul`) and has no call that sums
 over given points; the older package that has one stands for it here.
@@ -56,10 +56,10 @@ def _ratio(row: Row, name: str) -> float:
 def write_page(path: Path, rows: list[Row], versions: dict[str, str]) -> None:
     order = list(PROFILES)
     rows = sorted(rows, key=lambda row: (row["threads"], row["n"], order.index(row["profile"])))
-    names = [name for name in (*PYPI, *NPM) if any(name in row["ms"] for row in rows)]
+    names = [name for name in (*GO, *CRATES, *PYPI, *NPM) if any(name in row["ms"] for row in rows)]
     text = (
         HEAD
-        + f"\nMeasured on {_machine()}.\n\n"
+        + f"\nMeasured on {_places(rows)}.\n\n"
         + "".join(_peers(names, versions))
         + "\n"
         + _summary(names, rows)
@@ -86,7 +86,10 @@ def _peers(names: Iterable[str], versions: dict[str, str]) -> Iterable[str]:
 
 
 KIND = {
-    "zksnake": "arkworks, Rust",
+    "gnark": "Go with assembly; its own threads",
+    "arkworks": "Rust with assembly; rayon for two threads, a build without it for one",
+    "halo2curves": "Rust with assembly, rayon",
+    "zksnake": "arkworks, Rust, as a Python package with one thread",
     "mcl": "mcl, C++ with generated assembly",
     "frx": "an array compiler with field types, C++",
     "ffjavascript": "the arithmetic of snarkjs, WebAssembly",
@@ -95,13 +98,9 @@ KIND = {
 }
 
 
-def _machine() -> str:
-    """The processor's own name for itself, and how many threads it has here."""
-    about = Path("/proc/cpuinfo").read_text()
-    name = next(
-        (line.partition(": ")[2] for line in about.splitlines() if line.startswith("model name")), "this machine"
-    )
-    return f"{name} ({about.count('processor')} logical cores)"
+def _places(rows: list[Row]) -> str:
+    """Machines and kernels of ours that the rows are of."""
+    return "; ".join(dict.fromkeys(f"{row['machine']}, our kernel `{row['backend']}`" for row in rows))
 
 
 def _summary(names: list[str], rows: list[Row]) -> str:

@@ -10,22 +10,27 @@ import time
 from pathlib import Path
 from typing import Any
 
-from install import NODE_HOME, NPM, PYTHON
+from install import CRATES, GO, GO_PROGRAM, NODE_HOME, NPM, PYTHON, RUST_PROGRAMS
 
 HERE = Path(__file__).parent
 STACK_BYTES = 1 << 30  # some keep their buckets on the stack and end with 2^18 points otherwise
 
 
-def command_of(name: str) -> list[str]:
+def command_of(name: str, threads: int) -> list[str]:
+    if name in GO:
+        return [str(GO_PROGRAM)]
+    if name in CRATES:
+        return [str(RUST_PROGRAMS["parallel" if threads > 1 else ""]), name]
     if name in NPM:
         return ["node", "--max-old-space-size=8192", str(HERE / "peer_node.mjs"), name, str(NODE_HOME)]
     return [str(PYTHON), str(HERE / "peer_python.py"), name]
 
 
 class Peer:
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: int = 1) -> None:
         self._process = subprocess.Popen(
-            ["prlimit", f"--stack={STACK_BYTES}:", *command_of(name)],
+            ["prlimit", f"--stack={STACK_BYTES}:", *command_of(name, threads)],
+            env=os.environ | {"RAYON_NUM_THREADS": str(threads)},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,
@@ -33,10 +38,14 @@ class Peer:
         )
         self._unread = b""
 
-    def ask(self, files: dict[str, str], *, patience_s: float, load: int | None = None) -> dict[str, Any]:
-        """The answer, or {"error": why}. A process that takes longer than `patience_s` is ended."""
+    def ask(
+        self, files: dict[str, str], *, patience_s: float, load: int | None = None, calls: int = 1
+    ) -> dict[str, Any]:
+        """The answer, or {"error": why}; times are those of one of `calls` in a row. A process that takes longer than
+        `patience_s` is ended.
+        """
         assert self._process.stdin
-        request: dict[str, Any] = {"files": files} if load is None else {"files": files, "load": load}
+        request: dict[str, Any] = {"files": files} | ({"calls": calls} if load is None else {"load": load})
         try:
             self._process.stdin.write(json.dumps(request).encode() + b"\n")
             end = time.monotonic() + patience_s
