@@ -9,7 +9,9 @@ from small_task import CASE, candidate_of, plan_of, write_task
 
 from whet.evidence.examination import examine
 from whet.evidence.readings import Reading
-from whet.evidence.rig import Rig
+from whet.evidence.registry import load
+from whet.evidence.rig import Plan, Rig
+from whet.protocol import parse_variant
 
 FORMS = """
 import numpy as np
@@ -46,6 +48,72 @@ def test_a_function_and_a_class_are_candidates(tmp_path):
     assert {name: refusal.red.reason for name, refusal in refusals.items()} == {"candidate.py:Wrong": "wrong output"}
 
 
+BY_NAME = """
+import numpy as np
+
+def returns(x):
+    return 2 * x
+
+def writes(x, out):
+    np.multiply(x, 2, out=out["y"])
+
+def sized(n, x):
+    return {"y": x + x[:n]}
+
+def short(given, wanted):
+    wanted["y"][:] = 2 * given["x"]
+
+def confused(x, y):
+    return x + y
+"""
+# The same task without a class; its inputs have no names, and one of them is a number.
+DECLARED = """
+import whet
+
+@whet.inputs(sizes={"n": 8})
+def make(n, rng):
+    return rng.integers(0, 1000, n), 2
+
+@whet.variant
+def plain(x, factor):
+    return factor * x
+
+@whet.oracle
+def exact(x, factor):
+    return [factor * one for one in x.tolist()]
+"""
+OF_DECLARED = """
+def by_place(numbers, times):
+    return times * numbers
+
+def by_buffers(inputs, outputs):
+    outputs["result"][:] = inputs["0"] * inputs["1"]
+
+@__import__("whet").variant
+def declared(numbers, times):
+    return times * numbers
+"""
+
+
+def test_a_candidate_may_go_by_names_like_a_declared_variant(tmp_path):
+    names = ("returns", "writes", "sized", "short", "confused")
+    readings, refusals = examined(tmp_path, *(candidate_of(tmp_path, name, BY_NAME) for name in names))
+    green = {"a", *(f"candidate.py:{name}" for name in names[:-1])}
+    assert {name for name, some in readings.items() if len(some) == 2} == green
+    told = refusals["candidate.py:confused"].red.detail
+    assert "confused() asks for 'y', which nobody makes" in told and "confused(inputs, outputs)" in told
+
+
+def test_both_forms_serve_a_task_of_functions(tmp_path):
+    (tmp_path / "task.py").write_text(DECLARED)
+    chosen = [candidate_of(tmp_path, name, OF_DECLARED) for name in ("by_place", "by_buffers", "declared")]
+    loaded = load(str(tmp_path / "task.py"))
+    plan = Plan(loaded.engine, loaded.ref, (parse_variant(loaded.engine, "plain"), *chosen), "cpu", 1)
+    with Rig(plan) as rig:
+        readings, refusals = examine(rig, loaded.engine.cases()[0], turns=2)
+    assert not refusals and all(len(some) == 2 for some in readings.values())
+
+
 NO_CANDIDATES = {
     "no such name": ("x = 1\n", "has no candidate 'fast'"),
     "not callable": ("fast = 7\n", "has no candidate 'fast'"),
@@ -56,7 +124,7 @@ NO_CANDIDATES = {
     "interrupts": ("raise KeyboardInterrupt\n", "KeyboardInterrupt"),
     "constructor": ("class fast:\n    def __init__(self, case, fixed, device): {}['lost']\n", "setup: KeyError"),
     "constructor of nothing": ("class fast:\n    pass\n", "setup: TypeError"),
-    "no arguments": ("def fast(): pass\n", "TypeError"),
+    "no arguments": ("def fast(): return 7\n", "shape"),
 }
 
 

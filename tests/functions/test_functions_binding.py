@@ -39,7 +39,12 @@ def test_without_a_signature_by_position():
 @pytest.mark.parametrize(
     ("function", "offered", "unnamed", "said"),
     [
-        (lambda z: z, {"x": 1, "n": 2}, (), r"f\(\) asks for 'z', which nobody makes \(rename it; on offer: n, x\)"),
+        (
+            lambda z: z,
+            {"x": 1, "n": 2},
+            (),
+            r"f\(\) asks for 'z', which nobody makes \(rename it \(on offer: n, x\), or write f\(inputs, outputs\)",
+        ),
         (lambda a, b: a, {"n": 1}, ("0",), r"asks for 'b', and inputs\(\) makes 1 without names"),
         (lambda a: a, {}, ("0", "1"), r"takes 1 of the 2 inputs"),
         (lambda *, z: z, {"x": 1}, (), "asks for 'z'"),

@@ -37,6 +37,7 @@ from whet.evidence.registry import where
 from whet.evidence.runnable import Portable, Runnable, runnable
 from whet.evidence.serving import answer_requests, limit_memory, map_bytes, plain_arithmetic, private_copy
 from whet.evidence.system import Granted
+from whet.functions.values import import_for
 from whet.protocol import Array, Arrays
 
 # What glibc's allocator takes at most for a block of its heap; beyond, a block gets pages of its own.
@@ -142,6 +143,8 @@ class Bench:
             (Buffers({**fixed, **views(read, given)}), Buffers(views(written, wanted)))
             for given, wanted in zip(layout.inputs.groups, layout.outputs.groups, strict=True)
         ]
+        # Once sealed, a process cannot import what tensors need.
+        import_for(field.name for field in layout.inputs.groups[0])
         start = time.monotonic_ns()
         try:
             self._state = self._runnable.setup(layout.case, Buffers(fixed))

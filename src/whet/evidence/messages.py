@@ -264,7 +264,10 @@ class Judged(Answer, frozen=True, kw_only=True, tag=True):
 
 
 class Measured(Answer, frozen=True, kw_only=True, tag=True):
+    """`described_ns` is what `outputs()` took: for a task of functions that is an answer of the oracle."""
+
     layout: Layout
+    described_ns: int = 0
 
 
 ToBench = Load | Layout | Seal | WarmUp | Turn | Describe | Feed | Finish | Attempt

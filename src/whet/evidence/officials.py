@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -34,6 +34,9 @@ class Officials:
     def __init__(self, ref: str, *, call_limit_s: float) -> None:
         self._ref = ref
         self.losses = 0
+        # All that the oracle took so far, and what is called before it is asked: a slow one should be known as such.
+        self.oracle_spent_ns = 0
+        self.before_oracle: Callable[[], None] = lambda: None
         self._limit_s = max(START_LIMIT_S, 10 * call_limit_s)
         self._referee: Worker | None = None
         self._judge: Worker | None = None
@@ -65,7 +68,9 @@ class Officials:
 
     def measure(self, case: Case, *, fixed_seed: int, probe_seed: int, slots: int) -> Layout:
         asked = messages.Measure(case=case, fixed_seed=fixed_seed, probe_seed=probe_seed, slots=slots)
+        self.before_oracle()
         found: Measured = self._ask(self._referee, Measured, asked)
+        self.oracle_spent_ns += found.described_ns
         return found.layout
 
     def map(self, layout: Layout, fixed: int, expected: int, arms: list[tuple[int, int]]) -> None:
@@ -86,7 +91,10 @@ class Officials:
 
     def expect(self, slots: list[int]) -> int:
         """Has the oracle asked about these slots; how long that took."""
-        return int(self._ask(self._referee, Expected, messages.Expect(slots=slots)).spent_ns)
+        self.before_oracle()
+        spent_ns = int(self._ask(self._referee, Expected, messages.Expect(slots=slots)).spent_ns)
+        self.oracle_spent_ns += spent_ns
+        return spent_ns
 
     def written_by_oracle(self, slots: list[int]) -> list[str]:
         """Has the oracle asked; the inputs that it did not leave as they were."""

@@ -49,7 +49,9 @@ class Referee:
             )
         if twice := set(probe) & set(self._fixed):
             raise BadInput(f"fixed() and prepare() both make {sorted(twice)}", cure="give each input one maker")
+        start = time.monotonic_ns()
         self._shapes = self._output_shapes()
+        described_ns = time.monotonic_ns() - start
         layout = Layout(
             case=asked.case,
             fixed=buffers.lay_out([_shapes_of(self._fixed)]),
@@ -57,7 +59,7 @@ class Referee:
             outputs=buffers.lay_out([self._shapes] * asked.slots),
             prepare_ns=prepare_ns,
         )
-        return Measured(layout=layout)
+        return Measured(layout=layout, described_ns=described_ns)
 
     def open(self, layout: Layout, fds: list[int]) -> Done:
         """`fds`: fixed inputs, expected values, then the inputs of each arm."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -14,6 +14,7 @@ from whet.errors import BadInput, DeviceError, Unsupported
 from whet.evidence.messages import Described, Load
 from whet.evidence.registry import import_file, load
 from whet.evidence.revision_path import moved, take_modules_from
+from whet.functions.engine import Call
 from whet.protocol import Array, Arrays, Case, Engine, PortableProgram, Timing, Variant
 
 
@@ -102,7 +103,8 @@ class Portable:
 
 
 class Candidate:
-    """A function `(inputs, outputs)`, or a class made of (case, fixed, device) with `run(inputs, outputs)`."""
+    """A function, by the names of its parameters or as `(inputs, outputs)`; or a class made of (case, fixed, device)
+    with `run(inputs, outputs)`."""
 
     def __init__(self, path: Path, name: str, device: str) -> None:
         self.source, self._device = path, device
@@ -112,28 +114,29 @@ class Candidate:
                 f"{path.name} has no candidate {name!r}",
                 cure=f"define {name}(inputs, outputs), or a class {name} with run(self, inputs, outputs)",
             )
-        self._made: Callable[..., Any] | None = found if inspect.isclass(found) else None
-        if self._made is None:
-            call = found
-
-            def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
-                call(inputs, outputs)
-        else:
+        self._name, self._found, self._is_class = name, found, inspect.isclass(found)
+        if self._is_class:
 
             def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
                 state.run(inputs, outputs)
+        else:
+
+            def run(state: Any, inputs: Arrays, outputs: Arrays) -> None:
+                state(inputs, outputs)
 
         self.run = run
 
     def setup(self, case: Case, fixed: Arrays) -> Any:
-        return None if self._made is None else self._made(case, fixed, self._device)
+        if self._is_class:
+            return self._found(case, fixed, self._device)
+        return Call(self._found, f"{self._name}()", case)
 
     def timing(self, state: Any) -> Timing | None:
         """A stranger's own clock is not asked for."""
         return None
 
     def close(self, state: Any) -> None:
-        if hasattr(state, "close"):
+        if self._is_class and hasattr(state, "close"):
             state.close()
 
 

@@ -11,6 +11,7 @@ from whet.errors import BadInput
 
 OUT = "out"
 CASE = "case"
+INPUTS, OUTPUTS = "inputs", "outputs"
 _BY_POSITION = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
 
 
@@ -69,6 +70,17 @@ def bind(function: Callable[..., Any], label: str, offered: Iterable[str], unnam
     return Bound(tuple(by_position), tuple(by_keyword))
 
 
+def takes_buffers(function: Callable[..., Any], offered: Iterable[str], unnamed: Sequence[str]) -> bool:
+    """Whether it is written as `fn(inputs, outputs)`: two parameters, and nothing on offer is called like either.
+
+    Where inputs have no names, two parameters may be two of them: then only these very words mean the buffers.
+    """
+    required = [one.name for one in _parameters(function) or () if one.default is inspect.Parameter.empty]
+    if len(required) != 2 or set(required) & set(offered):
+        return False
+    return required == [INPUTS, OUTPUTS] or not unnamed
+
+
 def asks_for(function: Callable[..., Any], name: str) -> bool:
     return any(one.name == name for one in _parameters(function) or ())
 
@@ -86,7 +98,10 @@ def _nobody_makes(label: str, name: str, known: set[str], unnamed: Sequence[str]
             f"{label} asks for {name!r}, and inputs() makes {len(unnamed)} without names",
             cure=f"inputs without names go by position; by name there are: {offer}",
         )
-    return BadInput(f"{label} asks for {name!r}, which nobody makes", cure=f"rename it; on offer: {offer}")
+    return BadInput(
+        f"{label} asks for {name!r}, which nobody makes",
+        cure=f"rename it (on offer: {offer}), or write {label.removesuffix('()')}({INPUTS}, {OUTPUTS}) for the buffers",
+    )
 
 
 def _parameters(function: Callable[..., Any]) -> list[inspect.Parameter] | None:

@@ -6,7 +6,7 @@ tensor, `0` an input without a name. Answers without names are `result`, or `res
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import numpy as np
@@ -56,6 +56,17 @@ def lent(inputs: Arrays) -> tuple[dict[str, Any], bool]:
     return values, keep
 
 
+def is_number(name: str) -> bool:
+    """Whether the function gets a Python number for this buffer."""
+    return name.partition(":")[2] not in ("", TENSOR)
+
+
+def import_for(names: Iterable[str]) -> None:
+    """Imports what tensors need, before a process may no longer import anything large."""
+    if any(name.endswith(f":{TENSOR}") for name in names):
+        import torch  # noqa: F401
+
+
 def unnamed(values: Mapping[str, Any]) -> list[str]:
     return [name for name in values if name.isdigit()]
 
@@ -95,10 +106,10 @@ def store(answer: Any, outputs: Arrays, label: str) -> None:
         raise TypeError(f"{label} returned nothing: return the answer, or take `out` and write into it")
     if isinstance(answer, Mapping):
         parts = {str(name): value for name, value in answer.items()}
-    elif isinstance(answer, tuple | list) and set(outputs) != {ONE}:
+    elif isinstance(answer, tuple | list) and (len(outputs) > 1 or f"{ONE}.0" in outputs):
         parts = dict(zip(outputs, answer, strict=False)) if len(answer) == len(outputs) else {}
     else:
-        parts = {ONE: answer}
+        parts = {next(iter(outputs)) if len(outputs) == 1 else ONE: answer}
     if set(parts) != set(outputs):
         raise ValueError(f"{label} returned {_described(answer)}, the oracle's answer is {', '.join(outputs)}")
     for name, place in outputs.items():
@@ -126,6 +137,10 @@ def array_of(value: Any, what: str) -> Array:
     try:
         found = np.asarray(value.detach().cpu().numpy() if is_tensor(value) else value)
     except (TypeError, ValueError, RuntimeError) as error:
+        if is_tensor(value):
+            raise BadInput(
+                f"{what} is no array: {error}", cure="give a dense tensor of a type numpy knows: .float()"
+            ) from None
         raise BadInput(f"{what} is no array: {error}", cure="return numbers that numpy knows") from None
     if found.dtype.hasobject or found.dtype.kind in "USMm":
         raise BadInput(f"{what} has dtype {found.dtype}", cure="use plain numbers")

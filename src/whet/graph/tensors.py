@@ -112,22 +112,22 @@ def array_of(given: Any, how: str, writes: bool) -> Array:
 
 
 def _shared(given: Any, how: str) -> Array:
-    """An array over the memory of something else, without a copy: a buffer, what numpy can read, or DLPack."""
-    try:
-        array: Array = np.asarray(given, copy=False)
-        return array
-    except Exception as error:  # numpy says so in several ways, and so do those who give their memory away
-        reason = error
-    if hasattr(given, "__dlpack__"):
+    """An array over the memory of something else, without a copy: DLPack, a buffer, or what numpy can read."""
+    reason: Exception | None = None
+    # DLPack first: torch's __array__ knows no `copy`, and numpy warns of that at every call.
+    for take in (np.from_dlpack, _without_copy) if hasattr(given, "__dlpack__") else (_without_copy,):
         try:
-            array = np.from_dlpack(given)
-            return array
-        except Exception as error:
-            reason = error
+            return take(given)
+        except Exception as error:  # numpy says so in several ways, and so do those who give their memory away
+            reason = reason or error
     raise BadInput(
         f"{how}: {type(given).__name__} is not a numpy array and does not share its memory: {reason}",
         cure="np.asarray(...) first",
     )
+
+
+def _without_copy(given: Any) -> Array:
+    return np.asarray(given, copy=False)
 
 
 class Buffer(NamedTuple):
