@@ -125,6 +125,22 @@ def test_reduce_judges_a_good_capture_and_keeps_the_record(whet, saved, tmp_path
     assert code == ExitCode.REFUSED
 
 
+def test_each_of_two_tags_has_its_verdict_below_one_table(whet, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tags = {"load": ["memory"], "add": ["arithmetic"]}
+    save(from_stages([{"load": 250, "add": 750}] * 3, totals_ns=[1001] * 3, tags=tags), "two.npz")
+    code, text = whet("reduce", "two.npz", "--record", "two.json")
+    assert code == ExitCode.OK and text.count("share of worker time") == 1
+    assert re.search(r"STRONG GO 7\d\.\d % of the critical path is arithmetic\n  dominant: add", text)
+    assert re.search(r"2\d\.\d % of the critical path is memory\n  dominant: load", text)
+    kept = json.loads((tmp_path / "two.json").read_text())
+    assert [one["tag"] for one in kept["verdicts"]] == ["arithmetic", "memory"] and kept["verdict"] is None
+    code, text = whet("reduce", "two.npz", "--tag", "memory")
+    assert code == ExitCode.OK and "memory" in text and "path is arithmetic" not in text
+    with pytest.raises(BadInput, match="several tags: arithmetic, memory"):
+        whet("reduce", "two.npz", "--override", "PROCEED", "--override-by", "me", "--override-reason", "so")
+
+
 def test_a_schema_file_serves_where_no_builtin_does(whet, tmp_path, launch):
     np.save(tmp_path / "b.npy", launch.legacy(13))
     (tmp_path / "mine.toml").write_text(builtin_text_of("coop-13"))

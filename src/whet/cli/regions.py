@@ -80,7 +80,7 @@ def open_capture(path: Path, options: dict[str, Any]) -> Capture:
 @click.option("--legacy", is_flag=True, help="The published columns and sum, to the byte; no preconditions.")
 @click.option("--csv", "csv_path", type=FILE, help="Write the table as CSV.")
 @click.option("--record", "record_path", type=FILE, help="Write table, checks and verdict as JSON.")
-@click.option("--tag", help="The tag to judge; by default the only one in the schema.")
+@click.option("--tag", help="The tag to judge; by default each one in the schema.")
 @click.option("--thresholds", metavar="A,B,C", help="Lower bounds of STRONG GO, PROCEED and CONDITIONAL.")
 @click.option("--min-coverage", type=float, default=0.95, show_default=True)
 @click.option("--max-span-error", type=float, default=0.10, show_default=True)
@@ -104,7 +104,7 @@ def _reduce_legacy(capture: Capture, options: dict[str, Any]) -> ExitCode:
     if options["csv_path"]:
         write_text(options["csv_path"], legacy_csv(rows))
     limits = parse_thresholds(options["thresholds"]) if options["thresholds"] else Thresholds()
-    tag = _tag(capture, options["tag"]) or "k_reducible"
+    tag = _only(_tags(capture, options["tag"]), capture) or "k_reducible"
     if options["total_us"] is None or capture.about.tick_source != CALIBRATED:
         click.echo(legacy_csv(rows), nl=False)
         click.echo("\nUNSUPPORTED: no verdict without --total-us and globaltimer ticks")
@@ -129,12 +129,13 @@ def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
     counted = account(capture)
     table = reduce(capture, total_us=options["total_us"], counted=counted)
     override = _override(options)
-    tag = _tag(capture, options["tag"])
-    verdict = None
+    tags = _tags(capture, options["tag"])
+    if override is not None:
+        _only(tags, capture)
     limits = Limits(options["min_coverage"], options["max_span_error"])
     launch = pairs(options["launch"], "--launch layer=3,seq_len=512")
-    if tag is not None:
-        verdict = judge(
+    verdicts = [
+        judge(
             capture,
             tag=tag,
             thresholds=parse_thresholds(options["thresholds"]) if options["thresholds"] else None,
@@ -144,14 +145,19 @@ def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
             override=override,
             counted=counted,
         )
+        for tag in tags
+    ]
+    # What does not hang on a tag is the same for each.
     checks = (
-        verdict.checks
-        if verdict
+        verdicts[0].checks
+        if verdicts
         else preconditions(counted, limits=limits, total_us=options["total_us"], launch=launch)
     )
     if options["csv_path"]:
         write_text(options["csv_path"], to_csv(table))
-    document = {"capture": capture.origin, "sha256": capture.digest, "table": table, "verdict": verdict}
+    document = {"capture": capture.origin, "sha256": capture.digest, "table": table}
+    # One tag has one verdict; of several none is the verdict.
+    document |= {"verdict": verdicts[0] if len(verdicts) == 1 else None, "verdicts": verdicts}
     document |= {"preconditions": checks, "loop": _loop(counted)}
     if options["record_path"]:
         _write_json(options["record_path"], document)
@@ -159,8 +165,12 @@ def _reduce(capture: Capture, options: dict[str, Any]) -> ExitCode:
         print_json(document)
     else:
         console().print(render(table, counted))
-        _say(verdict, checks)
-    return ExitCode.REFUSED if verdict and verdict.bracket is Bracket.UNSUPPORTED else ExitCode.OK
+        if not verdicts:
+            _say_preconditions(checks)
+        for verdict in verdicts:
+            _say(verdict)
+    unsupported = any(verdict.bracket is Bracket.UNSUPPORTED for verdict in verdicts)
+    return ExitCode.REFUSED if unsupported else ExitCode.OK
 
 
 def _loop(counted: Account) -> Loop | None:
@@ -174,12 +184,16 @@ def _loop(counted: Account) -> Loop | None:
         return None
 
 
-def _tag(capture: Capture, given: str | None) -> str | None:
-    """The tag to judge. None only where the schema has no tags at all and none was asked for."""
+def _tags(capture: Capture, given: str | None) -> list[str]:
+    """The tags to judge, by name. None only where the schema has no tags at all and none was asked for."""
     if given is not None:
         capture.schema.tagged(given)
-        return given
-    tags = sorted({tag for region in capture.schema.regions for tag in region.tags})
+        return [given]
+    return sorted({tag for region in capture.schema.regions for tag in region.tags})
+
+
+def _only(tags: Sequence[str], capture: Capture) -> str | None:
+    """For what can be said of one tag alone: the published sum, a person's decision."""
     if len(tags) > 1:
         raise BadInput(f"schema {capture.schema.name} has several tags: {', '.join(tags)}", cure="choose with --tag")
     return tags[0] if tags else None
@@ -200,21 +214,23 @@ def _override(options: dict[str, Any]) -> Override | None:
     return Override(bracket=Bracket(given[0]), by=given[1], reason=given[2])
 
 
-def _say(verdict: RegionVerdict | None, checks: Sequence[Check]) -> None:
+def _say_preconditions(checks: Sequence[Check]) -> None:
+    click.echo()
+    held = [check for check in checks if check.held]
+    click.echo(f"{len(held)} of {len(checks)} preconditions of a verdict hold")
+    for check in checks:
+        click.echo(f"  {'+' if check.held else '-'} {check.name}: {check.detail}")
+    click.echo(
+        'no verdict: no region carries a tag; tag what you could make faster, such as {"sweep", "work", {"hot"}}'
+    )
+
+
+def _say(verdict: RegionVerdict) -> None:
     from collections import Counter
 
     from whet.units import percent
 
     click.echo()
-    if verdict is None:
-        held = [check for check in checks if check.held]
-        click.echo(f"{len(held)} of {len(checks)} preconditions of a verdict hold")
-        for check in checks:
-            click.echo(f"  {'+' if check.held else '-'} {check.name}: {check.detail}")
-        click.echo(
-            'no verdict: no region carries a tag; tag what you could make faster, such as {"sweep", "work", {"hot"}}'
-        )
-        return
     if verdict.share is None:
         click.echo(f"{verdict.bracket}: no verdict on {verdict.tag}, because")
         for reason in verdict.reasons:
