@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import re
 import shlex
@@ -16,6 +17,7 @@ import numpy as np
 import pytest
 
 import whet
+from whet.api.result import Result
 from whet.errors import BadInput, OracleMismatch
 from whet.evidence.budgets import BUDGETS, custom
 from whet.evidence.record import Outcome, Run
@@ -96,6 +98,32 @@ def test_a_wrong_function_is_refused_with_a_case_and_a_command():
     again = run([WHET, *shlex.split(why.command)[1:]], capture_output=True, text=True, check=False)
     assert again.returncode == 3 and "red: forgets: wrong output at n=1" in again.stdout
     assert json.loads(result.to_json())["gates"][1]["green"] is False
+
+
+@pytest.mark.alone
+def test_a_slow_oracle_is_told_as_the_reason_of_a_long_run(monkeypatch):
+    import time
+
+    def patient(x):
+        time.sleep(0.25)
+        return sum(x.tolist())
+
+    notes = []
+
+    @contextlib.contextmanager
+    def heard(description):
+        yield lambda share, note: notes.append(note)
+
+    monkeypatch.setattr("whet.api.calls._shown", heard)
+    found = whet.ab(slow, fast, inputs=make, oracle=patient, sizes={"n": 2**12}, budget=SHORT)
+    assert found.oracle_s == found.run.oracle_s >= 0.25 * (3 + 3 + 5)
+    # A busy machine makes everything else long as well.
+    found = Result(msgspec.structs.replace(found.run, elapsed_s=1.5 * found.oracle_s))
+    assert any(re.fullmatch(r"waiting for the oracle, [\d.]+ s so far", note) for note in notes)
+    assert re.search(r"oracle    took [\d.]+ s of the run's [\d.]+ s; a faster one, or a smaller case", repr(found))
+    assert re.search(r"the oracle took [\d.]+ s of the run&#39;s", found._repr_html_().replace("&amp;", "&"))
+    quick = whet.ab(slow, fast, inputs=make, oracle=exact, sizes={"n": 2**12}, budget=SHORT)
+    assert 0 < quick.oracle_s < 2 and "oracle    took" not in repr(quick)
 
 
 def test_the_oracle_among_the_variants_is_told():

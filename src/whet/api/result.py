@@ -83,6 +83,11 @@ class Result(Gated):
         return dict(self.run.errors)
 
     @property
+    def oracle_s(self) -> float:
+        """Seconds that the oracle took of the run."""
+        return self.run.oracle_s
+
+    @property
     def warnings(self) -> list[Warning]:
         return list(self.run.warnings)
 

@@ -59,6 +59,8 @@ def beside(run: Run) -> list[tuple[str, str]]:
     from whet.evidence.record import IMPORTED
 
     lines = [] if run.budget == IMPORTED else [("checked", checked_in_words(run.gates, by=_judge(run)))]
+    if slow := remarks.slow_oracle(run):
+        lines.append(("oracle", slow))
     if control := remarks.control_in_words(run):
         lines.append(("control", control))
     if missing := remarks.weaker_isolation(run):
@@ -116,14 +118,15 @@ def _times(run: Run) -> Table:
 
 
 def _tails(run: Run) -> Table:
-    from whet.evidence.remarks import tails_of
+    from whet.evidence.remarks import percentile, tails_of
     from whet.units import duration
 
     table = _table(["variant", "mean", "p50", "p90", "p99"])
     for gate in run.gates:
         found = tails_of(run, gate.variant) if gate.green else None
         if found is not None:
-            table.add_row(gate.variant, *map(duration, (found.mean, found.median, found.p90, found.p99)))
+            far = [percentile(run, gate.variant, which) for which in ("p90", "p99")]
+            table.add_row(gate.variant, duration(found.mean), duration(found.median), *far)
     return table
 
 

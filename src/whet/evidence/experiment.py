@@ -12,6 +12,7 @@ from typing import Any
 
 import msgspec
 
+from whet import units
 from whet.errors import DeviceGone
 from whet.evidence import environment, seeds, statistics, verdict, warnings
 from whet.evidence.accounting import FALSE_DOUBTS, Accounts, moved_in_words
@@ -34,6 +35,7 @@ SLOTS_LIMIT_BYTES = 512 << 20
 PARALLEL_FACTOR = 1.25
 PARALLEL_LEAST_NS = 400_000
 PROBE_ROUNDS = 3
+SLOW_ORACLE_NS = 500_000_000
 Progress = Callable[[float, str], None]
 
 
@@ -99,6 +101,7 @@ class Experiment:
         surroundings = environment.capture(self._engine_folder(), extra)
         memory = self._memory()
         with rig_for(self.plan) as rig:
+            rig.officials.before_oracle = lambda: self._told_oracle(rig)
             readings, refusals = self._gate(rig)
             accounts = Accounts(
                 effect=self.effect,
@@ -117,6 +120,7 @@ class Experiment:
             checks = {name: (stand.full_checks, stand.agreements) for name, stand in rig.stands.items()}
             isolation, errors, losses = rig.isolated(), dict(rig.errors), rig.officials.losses
             tick_ns, about, own = rig.tick_ns, rig.notes(), rig.warnings()
+            oracle_s = round(rig.officials.oracle_spent_ns / 1e9, 3)
         surroundings |= {"elsewhere": about} if about else {}
         surroundings |= environment.hashed([*self.plan.engine.sources(), *sorted(rig.libraries)])
         run_id = f"{created:%Y%m%dT%H%M%S}-{seeds.derive(self.plan.seed, time.time_ns()):016x}"[:24]
@@ -160,6 +164,7 @@ class Experiment:
             errors={name: errors[name] for name in names if name in errors and name not in failures},
             task_examined=self.task_examined,
             work=self._work(),
+            oracle_s=oracle_s,
         )
 
     def _adapter(self) -> dict[str, Any]:
@@ -245,6 +250,13 @@ class Experiment:
     def _told_round(self, rig: Rig, rounds: int, seconds: float) -> None:
         rig.share = min(1.0, seconds / self.budget.seconds)
         self.on_progress(rig.share, f"round {rounds}")
+
+    def _told_oracle(self, rig: Rig) -> None:
+        """One that has taken its time before is named while it takes it again; in a trial that is every few rounds."""
+        spent_s = rig.officials.oracle_spent_ns / 1e9
+        if not rig.share or rig.oracle_ns > SLOW_ORACLE_NS:
+            so_far = f", {units.duration(1e9 * spent_s)} so far" if spent_s >= 1 else ""
+            self.on_progress(rig.share, f"waiting for the oracle{so_far}")
 
     def _explain(self, refusal: Refusal, run_id: str, *, search: bool) -> Failure:
         if not search:

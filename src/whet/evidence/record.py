@@ -218,6 +218,8 @@ class Run(msgspec.Struct, frozen=True, kw_only=True):
     work: Done | None = None
     # Of programs alone, by variant.
     resources: dict[str, Resources] = {}
+    # What the oracle took of `elapsed_s`.
+    oracle_s: float = 0.0
 
     @property
     def interrupted(self) -> bool:

@@ -16,6 +16,8 @@ from whet.protocol import Array
 
 # A median within this factor of the floor has nothing left to gain that the clock could show.
 NEAR_FLOOR = 1.15
+# Below this nobody waits.
+SLOW_ORACLE_S = 2.0
 NAMES = {"median": "median", "mean": "mean", "p90": "90th percentile", "p99": "99th percentile"}
 
 
@@ -73,6 +75,25 @@ def warnings_by_kind(run: Run) -> list[list[Warning]]:
     for warning in run.warnings:
         groups.setdefault((warning.kind, warning.why, warning.advice), []).append(warning)
     return list(groups.values())
+
+
+def slow_oracle(run: Run) -> str:
+    """Said where much of the time was the oracle's; a trial lets it have half, what comes before the trial does not."""
+    if run.oracle_s < max(SLOW_ORACLE_S, run.elapsed_s / 3):
+        return ""
+    return (
+        f"took {units.duration(1e9 * run.oracle_s)} of the run's {units.duration(1e9 * run.elapsed_s)}; "
+        "a faster one, or a smaller case, makes the run shorter"
+    )
+
+
+def percentile(run: Run, arm: str, which: str) -> str:
+    """`p90` or `p99` of the turns; nothing where there are too few for one of them to lie beyond it."""
+    tails = tails_of(run, arm)
+    turns = sum(sample.variant == arm for sample in run.samples)
+    if tails is None or turns < statistics.rounds_per_value(which):
+        return units.NOTHING
+    return units.duration(getattr(tails, which))
 
 
 def at_floor(run: Run, arm: str) -> str:

@@ -25,7 +25,7 @@ def _of(run: Run, name: str) -> dict[str, str]:
         if run.work.moved_bytes:
             found["moved"] = units.rate(run.work.moved_bytes / seconds, "B/s")
             if floor_ns := floor_of_work(run):
-                found["of the floor"] = units.percent(floor_ns / tails.median)
+                found["of memory speed"] = units.percent(floor_ns / tails.median)
         if run.work.operations:
             unit = "FLOP/s" if run.work.operation == "FLOP" else f" {run.work.operation}/s"
             found["work"] = units.rate(run.work.operations / seconds, unit)

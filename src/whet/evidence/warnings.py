@@ -28,7 +28,7 @@ class Kind(Enum):
     )
     FIRST_REPEATS_SLOW = (
         "first repeats slow",
-        "caches, just-in-time compilation or clock frequency warm up; these repeats were left out",
+        "caches, just-in-time compilation or clock frequency warm up; the warm-up rounds are neither counted nor drawn",
         "if the first call is what you ship, time it alone in a fresh process",
     )
     BACKGROUND_LOAD = (

@@ -120,6 +120,8 @@ def _facts(run: Run) -> list[str]:
     full = sum(gate.full_checks for gate in run.gates)
     total = sum(max(gate.full_checks, gate.digest_checks) for gate in run.gates)
     facts = [rounds, f"{full:,} of {units.count(total, 'output')} checked by the oracle"]
+    if slow := remarks.slow_oracle(run):
+        facts.append(f"the oracle {slow.partition(';')[0]}")
     return [*facts, f"isolation: {run.isolation.name}"] if run.isolation is not None else facts
 
 

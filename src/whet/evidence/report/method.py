@@ -33,6 +33,8 @@ def method(run: Run) -> dict[str, str]:
     if design is not None:
         never = "never examined: whet check TASK --task tries answers that cost nothing"
         found["Task"] = "examined by answers that cost nothing" if run.task_examined else never
+    if run.oracle_s:
+        found["Oracle"] = f"its answers took {units.duration(1e9 * run.oracle_s)} in all"
     found["Stopped"] = f"after {run.elapsed_s:.1f} s: {run.stopped}"
     return found
 

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from whet import units
 from whet.evidence.record import CONTROL, Run, Sample
-from whet.evidence.remarks import at_floor, clock_of, error_share, tails_of
+from whet.evidence.remarks import at_floor, clock_of, error_share, percentile, tails_of
 from whet.evidence.report import draw, scale
 from whet.evidence.statistics import call_times
 from whet.evidence.throughput import columns
@@ -69,8 +69,8 @@ def _row(run: Run, name: str) -> Times | None:
         median=units.duration(tails.median),
         spread=units.percent(tails.spread),
         mean=units.duration(tails.mean),
-        p90=units.duration(tails.p90),
-        p99=units.duration(tails.p99),
+        p90=percentile(run, name, "p90"),
+        p99=percentile(run, name, "p99"),
         cpu=units.duration(statistics.median(s.cpu_ns / max(s.calls, 1) for s in samples)),
         device=units.duration(statistics.median(device)) if device else "",
         error=error_share(run, name),
