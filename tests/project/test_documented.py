@@ -40,6 +40,19 @@ def test_no_page_is_forgotten():
     assert {page for page in tracked if blocks(page)} - elsewhere == {*CPU_PAGES, *GPU_PAGES}
 
 
+def test_nobody_is_sent_to_the_other_package_of_this_name():
+    """PyPI's whet is not this one. With an extra pip takes the whet that is installed, so the page says to install it."""
+    kinds = ["*.md", "*.py", "*.yml", "*.ipynb", "*.toml", "Makefile"]
+    tracked = run(["git", "ls-files", *kinds], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
+    texts = {file: (ROOT / file).read_text() for file in tracked}
+    bare = re.compile(r"pip install (?:--?\S+ )*[\"']?whet(?![-\w\[])")
+    assert [file for file, text in texts.items() if bare.search(text)] == []
+    assert bare.search("pip install " + "whet") and bare.search("pip install --upgrade " + "'whet'")
+    extras = [file for file, text in texts.items() if file.endswith(".md") and "pip install 'whet[" in text]
+    assert [file for file in extras if file != "README.md" and "README.md#start" not in texts[file]] == []
+    assert "On PyPI the name `whet` is somebody else's" in texts["README.md"]
+
+
 @pytest.mark.parametrize(("page", "code"), all_blocks(CPU_PAGES))
 def test_blocks_run(page, code, tmp_path, monkeypatch):
     from safetensors.numpy import save_file

@@ -7,6 +7,7 @@ import re
 import shlex
 import subprocess
 import sys
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -24,6 +25,18 @@ def documented() -> list[dict]:
     return yaml.safe_load(block[1])["jobs"]["speed"]["steps"]
 
 
+def leave_wheel(folder: Path) -> None:
+    """As small as a wheel of that name can be."""
+    about = "Metadata-Version: 2.1\nName: whet\nVersion: 0\n"
+    kind = "Wheel-Version: 1.0\nGenerator: test\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
+    files = {"whet_of_the_step.py": "", "whet-0.dist-info/METADATA": about, "whet-0.dist-info/WHEEL": kind}
+    record = "".join(f"{name},,\n" for name in (*files, "whet-0.dist-info/RECORD"))
+    folder.mkdir()
+    with zipfile.ZipFile(folder / "whet-0-py3-none-any.whl", "w") as wheel:
+        for name, text in {**files, "whet-0.dist-info/RECORD": record}.items():
+            wheel.writestr(name, text)
+
+
 @pytest.mark.alone
 @pytest.mark.parametrize(("head", "code"), [("slower", 1), ("faster", 0)])
 def test_the_documented_workflow_step_by_step(tmp_path, head, code):
@@ -35,7 +48,11 @@ def test_the_documented_workflow_step_by_step(tmp_path, head, code):
     clone = tmp_path / "clone"
     git(tmp_path, "clone", "-q", str(origin), str(clone))
     git(clone, "checkout", "-q", head)
+    leave_wheel(clone / "wheels")
     environment = os.environ | {
+        # The step that installs whet runs as it stands, into a folder that nobody uses: whet is here already.
+        "PIP_TARGET": str(tmp_path / "installed"),
+        "PIP_NO_DEPS": "1",
         "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
         "GITHUB_BASE_REF": "main",
         "GITHUB_STEP_SUMMARY": str(tmp_path / "summary.md"),
@@ -53,12 +70,14 @@ def test_the_documented_workflow_step_by_step(tmp_path, head, code):
     assert ("1 SLOWER" if code else "SAME") in (tmp_path / "summary.md").read_text()
     uploaded = next(step["with"]["path"] for step in steps if "upload-artifact" in step.get("uses", ""))
     assert "<html" in (clone / uploaded).read_text()
+    assert (tmp_path / "installed" / "whet_of_the_step.py").is_file()
 
 
-def test_our_own_workflow_calls_what_there_is():
+@pytest.mark.parametrize(("file", "count"), [("test.yml", 4), ("wheels.yml", 2)])
+def test_our_own_workflows_call_what_there_is(file, count):
     from whet.cli.ab import command
 
-    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / "test.yml").read_text())["jobs"]
+    jobs = yaml.safe_load((ROOT / ".github" / "workflows" / file).read_text())["jobs"]
     runs = [step["run"] for job in jobs.values() for step in job["steps"] if "run" in step]
     targets = set(re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE))
     for run in runs:
@@ -69,4 +88,4 @@ def test_our_own_workflow_calls_what_there_is():
             assert words[1] == "ab" and command.make_context("ab", words[2:])
         else:
             assert (ROOT / words[0]).exists(), run
-    assert len(runs) == 4
+    assert len(runs) == count

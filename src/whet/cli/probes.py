@@ -52,7 +52,7 @@ class Probe:
             return [self._failed(error.cause, error.cure)]
         except Exception as error:
             return [
-                self._failed(f"{type(error).__name__}: {error}", "reinstall whet: pip install --force-reinstall whet")
+                self._failed(f"{type(error).__name__}: {error}", "install whet again from where it came: its tree or its wheel")
             ]
 
     def _failed(self, cause: str, cure: str) -> Finding:
