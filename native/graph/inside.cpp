@@ -40,7 +40,7 @@ Status Runtime::Impl::submit_inside(TaskSpec& task, TaskId& id, Watch watch) {
     std::uint64_t moved_ns = asked_ns;
     std::uint64_t moved = completions();
     for (;;) {
-        Code code = submit(task, id, {}, kNoTask, false);
+        Code code = submit(task, id, {.may_wait = false});
         if (code == Code::ok) flush();
         if (code != Code::timed_out) return code == Code::ok ? Status{} : refusal();
         const std::size_t hands = config_.workers - (config_.submitter_helps ? 0 : 1);

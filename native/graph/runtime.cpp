@@ -138,7 +138,7 @@ Status Runtime::Turn::submit(TaskSpec& task, TaskId& id, bool more) {
     if (refused_ != Code::ok) return {refused_, 0, 0, {}};
     Impl& impl = *runtime_.impl_;
     impl.submit_trace_.begin();
-    const Code code = impl.submit(task, id, watch_);
+    const Code code = impl.submit(task, id, {watch_});
     if (more) {
         impl.flush_some();
     } else {
@@ -156,9 +156,11 @@ Status Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std:
     Status status;
     impl.submit_trace_.begin();
     first = impl.tasks_.head();
+    Impl::Terms terms{watch_};
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
-        const Code code = impl.submit(task, id, watch_, first + submitted);
+        terms.expected = first + submitted;
+        const Code code = impl.submit(task, id, terms);
         if (code != Code::ok) {
             status = impl.refusal();
             break;
@@ -217,7 +219,7 @@ bool Runtime::submit_at_once(TaskSpec& task, TaskId& id, Status& status) {
     if (!status.ok()) return true;
     const Impl::Hold hold(*impl_);
     impl_->submit_trace_.begin();
-    const Code code = impl_->submit(task, id, {}, kNoTask, false);
+    const Code code = impl_->submit(task, id, {.may_wait = false});
     if (code == Code::timed_out) return false;
     impl_->flush();
     impl_->submit_trace_.mark(Phase::submit);

@@ -56,8 +56,12 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
 
     // submit.cpp. A code other than ok leaves its details in refusal_. All of them are called with the lock held, and
     // give it up while they wait.
-    // Code::timed_out if it would have to wait and may not.
-    Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask, bool may_wait = true);
+    struct Terms {
+        Watch watch{};
+        TaskId expected = kNoTask;  // Code::unknown_task, and no refusal, if the task would get another number
+        bool may_wait = true;       // Code::timed_out if it would have to wait and may not
+    };
+    Code submit(TaskSpec& task, TaskId& id, const Terms& terms);
     void flush_some() { tasks_.flush_some(kPublishEvery); }
     void flush() { tasks_.flush(); }
     Status refusal() { return std::exchange(refusal_, Status{}); }
@@ -184,13 +188,15 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     Code refuse_tensor(const TensorArg& tensor);
     Code make_rooms(std::uint64_t bytes, std::uint32_t regions, Watch watch);
     bool has_rooms(std::uint64_t bytes, std::uint32_t regions);
-    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch, TaskId expected,
-               bool may_wait);
+    Code admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, const Terms& terms);
+    Code admit_later(const TaskSpec& task, std::uint64_t bytes, std::uint32_t regions, const Terms& terms);
+    Code refuse_wrong(const TaskSpec& task);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
     using Producers = Reclaimer<MachineSeam>::Producers;
     void enter_tensors(TaskSpec& task, Producers& producers, std::uint64_t bytes, void** words);
     void enter_access(const TensorArg& tensor, Producers& producers);
     void enter_anywhere(const TensorArg& tensor, Producers& producers);
+    void look_elsewhere(TensorArg& tensor, const std::vector<std::uint64_t>& bases, Producers& producers);
     void enter_fresh(TensorArg& tensor);
     Track& track_of(const TensorArg& tensor);
     bool meets_failed(const TensorArg& tensor) const;

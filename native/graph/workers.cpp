@@ -76,7 +76,7 @@ void Runtime::Impl::rest(Worker& worker) {
     config_.on_rest();
 }
 
-inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
+[[gnu::always_inline]] inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     void** const arguments = own.arguments.get();
     const auto* scalars = reinterpret_cast<const std::uint64_t*>(arguments + own.tensor_count.get());
@@ -110,7 +110,7 @@ inline Progress Runtime::Impl::run_body(unsigned worker, std::uint32_t slot) {
     return Progress::failed;
 }
 
-inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
+[[gnu::always_inline]] inline Progress Runtime::Impl::execute(unsigned worker, std::uint32_t slot) {
     auto& own = core_.table()[slot];
     Worker& self = *workers_[worker];
     // Before the question whether it is cancelled, so that whoever cancels it alone can tell who came first: see

@@ -52,7 +52,9 @@ class Outcomes {
 
     // Tasks from here on have not failed.
     std::uint64_t end() const { return end_.load(Site::failure_look); }
-    bool forgot(std::uint64_t task) const { return task < forgotten_.load(Site::failure_look); }
+    // What became of tasks below is not known.
+    std::uint64_t forgotten() const { return forgotten_.load(Site::failure_look); }
+    bool forgot(std::uint64_t task) const { return task < forgotten(); }
     // Whether tasks have failed or were cancelled since the last error was collected.
     bool uncollected() const { return uncollected_.load(Site::failure_look) != 0; }
     std::uint64_t failed_count() const { return failed_count_.load(Site::failure_look); }

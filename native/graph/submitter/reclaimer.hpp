@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <iterator>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -237,6 +238,10 @@ class Reclaimer {
     void find_scope() {
         if (scopes_.empty()) return;
         const std::thread::id caller = std::this_thread::get_id();
+        if (scopes_.back().thread == caller) {
+            scope_ = &scopes_.back();
+            return;
+        }
         const auto own = [caller](const Scope& scope) { return scope.thread == caller; };
         const auto found = std::find_if(scopes_.rbegin(), scopes_.rend(), own);
         scope_ = found == scopes_.rend() ? nullptr : &*found;
@@ -254,8 +259,9 @@ class Reclaimer {
     }
     Status scope_end(std::uint32_t number) {
         const std::uint32_t wanted = number != 0 ? number : scope_ != nullptr ? scope_->number : 0;
-        const auto place = std::find_if(scopes_.begin(), scopes_.end(),
-                                        [wanted](const Scope& scope) { return scope.number == wanted; });
+        // Nearly always the newest one.
+        auto place = scopes_.empty() || scopes_.back().number != wanted ? scopes_.begin() : std::prev(scopes_.end());
+        place = std::find_if(place, scopes_.end(), [wanted](const Scope& scope) { return scope.number == wanted; });
         if (place == scopes_.end()) return {Code::scope_mismatch, head_, 0, "no scope is open"};
         for (const std::uint64_t task : place->tasks) {
             if (WHET_GRAPH_PLANT(scope_keeps_its_first) && task == place->tasks.front()) continue;

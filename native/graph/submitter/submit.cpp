@@ -11,6 +11,8 @@ namespace whet::graph {
 
 namespace {
 
+constexpr std::size_t kMostTensors = 0xffff;
+
 std::uint64_t address_of(const void* base) { return reinterpret_cast<std::uint64_t>(base); }
 
 }  // namespace
@@ -134,29 +136,39 @@ inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
     return map_.track_of(base);
 }
 
-inline void Runtime::Impl::enter_access(const TensorArg& tensor, Producers& producers) {
+[[gnu::always_inline]] inline void Runtime::Impl::enter_access(const TensorArg& tensor, Producers& producers) {
     map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, tasks_.head(),
                 [&producers](TaskId producer) { producers.add(producer, Edge::Source::data); });
 }
 
 // Memory that may be known under other bases as well: what any of them knows about these bytes counts.
-void Runtime::Impl::enter_anywhere(const TensorArg& tensor, Producers& producers) {
+[[gnu::noinline]] void Runtime::Impl::enter_anywhere(const TensorArg& tensor, Producers& producers) {
     const std::uint64_t base = address_of(tensor.base);
     const std::uint64_t end = base + std::max(tensor.region.end, tensor.buffer_bytes);
     const auto& bases = buffers_.locate(base, end, [this](std::uint64_t other) { return map_.live(other); });
+    TensorArg entered;
+    const TensorArg* known = &tensor;
+    if (bases.size() != 1 || bases.front() != base) [[unlikely]] {
+        entered = tensor;
+        look_elsewhere(entered, bases, producers);
+        known = &entered;
+    }
+    enter_access(*known, producers);
+}
+
+// What the other bases know of these bytes; then the tensor as it is known by the first one.
+void Runtime::Impl::look_elsewhere(TensorArg& tensor, const std::vector<std::uint64_t>& bases, Producers& producers) {
     const bool writes = tensor.direction != Direction::in;
-    const std::uint64_t begins = base + tensor.region.begin;
-    const std::uint64_t ends = base + tensor.region.end;
+    const std::uint64_t begins = address_of(tensor.base) + tensor.region.begin;
+    const std::uint64_t ends = address_of(tensor.base) + tensor.region.end;
     for (std::size_t other = 1; other < bases.size(); ++other) {
         if (ends <= bases[other]) continue;
         map_.look(bases[other], std::max(begins, bases[other]) - bases[other], ends - bases[other], writes,
                   [&producers](TaskId producer) { producers.add(producer, Edge::Source::data); });
     }
-    TensorArg entered = tensor;
-    entered.base = reinterpret_cast<void*>(bases.front());
-    entered.region.begin = begins - bases.front();
-    entered.region.end = ends - bases.front();
-    enter_access(entered, producers);
+    tensor.base = reinterpret_cast<void*>(bases.front());
+    tensor.region.begin = begins - bases.front();
+    tensor.region.end = ends - bases.front();
 }
 
 // Memory that the caller has just got: whatever is known of its bytes concerns others that have been given back.
@@ -230,12 +242,43 @@ inline void** Runtime::Impl::place_arguments(std::uint32_t slot, const TaskSpec&
     return words;
 }
 
-// Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes.
-inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions, Watch watch,
-                                 TaskId expected, bool may_wait) {
-    if (closing_) [[unlikely]]
-        return refuse({Code::shut_down, 0, 0, {}});
-    bool wrong = false;
+// Waits for room and looks again: what was there may have been retired meanwhile, and others may have submitted.
+Code Runtime::Impl::admit_later(const TaskSpec& task, std::uint64_t bytes, std::uint32_t regions, const Terms& terms) {
+    if (closing_) return refuse({Code::shut_down, 0, 0, {}});
+    if (task.tensors.size() > kMostTensors) return refuse_wrong(task);
+    while (!has_rooms(bytes, regions)) {
+        if (!terms.may_wait) {
+            reclaim();
+            if (has_rooms(bytes, regions)) break;
+            return Code::timed_out;
+        }
+        const Code code = make_rooms(bytes, regions, terms.watch);
+        if (code != Code::ok) return code;
+    }
+    if (closing_) return refuse({Code::shut_down, 0, 0, {}});
+    if (terms.expected != kNoTask && tasks_.head() != terms.expected) return Code::unknown_task;
+    // From here to the end nothing is retired.
+    return refuse_wrong(task);
+}
+
+// The first thing that is wrong with a task, if any.
+Code Runtime::Impl::refuse_wrong(const TaskSpec& task) {
+    if (task.tensors.size() > kMostTensors) return refuse({Code::too_many_tensors, tasks_.head(), 0, {}});
+    for (const TaskId dependency : task.dependencies) {
+        if (dependency >= tasks_.head()) return refuse({Code::unknown_task, dependency, 0, {}});
+        if (outcomes_.forgot(dependency)) return refuse({Code::outcome_forgotten, dependency, 0, {}});
+    }
+    for (const TensorArg& tensor : task.tensors) {
+        if (tensor.direction != Direction::out && is_misplaced(tensor)) return refuse_tensor(tensor);
+    }
+    return Code::ok;
+}
+
+// Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes. What is
+// hardly ever so is asked all at once, and sorted out elsewhere.
+inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions,
+                                 const Terms& terms) {
+    bool wrong = task.tensors.size() > kMostTensors;
     const std::uint64_t largest = heap_.capacity();
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
@@ -248,36 +291,21 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
             if (tensor.owner == kNoTask) map_.prefetch(address_of(tensor.base));
         }
     }
-    if (task.tensors.size() > 0xffff) return refuse({Code::too_many_tensors, tasks_.head(), 0, {}});
     if (!tasks_.infers()) regions = 0;
-    while (!has_rooms(bytes, regions)) {
-        if (!may_wait) {
-            reclaim();
-            wrong = true;
-            if (has_rooms(bytes, regions)) break;
-            return Code::timed_out;
-        }
-        const Code code = make_rooms(bytes, regions, watch);
-        if (code != Code::ok) return code;
-        wrong = true;  // what was there may have been retired meanwhile, and others may have submitted: look again
-    }
-    if (expected != kNoTask && tasks_.head() != expected) return Code::unknown_task;
-    // From here to the end nothing is retired.
-    for (const TaskId dependency : task.dependencies) {
-        if (dependency >= tasks_.head()) return refuse({Code::unknown_task, dependency, 0, {}});
-        if (outcomes_.forgot(dependency)) return refuse({Code::outcome_forgotten, dependency, 0, {}});
-    }
-    for (const TensorArg& tensor : task.tensors) {
-        if (!wrong) break;
-        if (tensor.direction != Direction::out && is_misplaced(tensor)) return refuse_tensor(tensor);
-    }
+    if (closing_ || !has_rooms(bytes, regions)) [[unlikely]]
+        return admit_later(task, bytes, regions, terms);
+    const TaskId head = tasks_.head();
+    const TaskId forgotten = outcomes_.forgotten();
+    for (const TaskId dependency : task.dependencies) wrong |= dependency - forgotten >= head - forgotten;
+    if (wrong) [[unlikely]]
+        return refuse_wrong(task);
     return Code::ok;
 }
 
-Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected, bool may_wait) {
+Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, const Terms& terms) {
     std::uint64_t bytes = 0;
     std::uint32_t regions = 0;
-    if (const Code code = admit(task, bytes, regions, watch, expected, may_wait); code != Code::ok) return code;
+    if (const Code code = admit(task, bytes, regions, terms); code != Code::ok) return code;
     id = tasks_.head();
     const std::uint32_t slot = tasks_.begin(task.name);
     Producers producers(tasks_);

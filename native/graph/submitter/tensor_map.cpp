@@ -81,7 +81,7 @@ void TensorMap::settle(Track& track, const Region& region) {
     }
     const Track::Plain old = plain;
     track.state = Track::State::split;
-    track.split = {no_chain(), 0, 0, 0};
+    track.split = {no_chain(), 0, 0, 0, live == 0 && !chained ? 0 : old.end};
     const Region whole{old.begin, old.end, nullptr};
     if (old.writer > floor_) append(track.split.writes, track.base, whole, true, old.writer - 1);
     for (std::uint8_t reader = 0; reader < track.reader_count; ++reader) {

@@ -38,6 +38,7 @@ struct alignas(64) Track {
         std::uint32_t write_levels;  // size classes in the index
         std::uint32_t read_levels;
         std::uint32_t count;  // at least the live entries in the index
+        std::uint64_t top;    // no region in the ring ends after it
     };
 
     std::uint64_t base;
@@ -115,16 +116,19 @@ class TensorMap {
     // them or is waited for by one of them. It may name `task` itself, if that touches the buffer more than once.
     // Then enters the access.
     template <class Found>
-    void access(Track& track, const Region& region, bool writes, std::uint64_t task, Found&& found) {
+    [[gnu::always_inline]] void access(Track& track, const Region& region, bool writes, std::uint64_t task,
+                                       Found&& found) {
         if (track.newest < floor_ || track.state != Track::State::plain || region.begin != track.plain.begin ||
             region.end != track.plain.end || region.view) {
             if (track.newest < floor_ || track.state == Track::State::plain) settle(track, region);
             if (track.state == Track::State::split) {
                 track.newest = task;
-                if (writes || alive(track.split.writes)) {
+                // Rows that come in ascending order, as those of a map do, meet nothing and need no index.
+                if (region.begin < track.split.top && (writes || alive(track.split.writes))) {
                     search(track, region, writes);
                     for (const std::uint64_t producer : found_) found(producer);
                 }
+                track.split.top = std::max(track.split.top, region.end);
                 append(writes ? track.split.writes : track.reads, track.base, region, writes, task);
                 return;
             }

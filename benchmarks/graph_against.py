@@ -1,0 +1,170 @@
+"""CPU time per task of the rows of `whet graph bench`, this build against another, in one interleaved run on one core.
+
+    python benchmarks/graph_against.py --base ../whet-7e70e31/.venv/bin/python
+
+The other build is a worktree of an older revision with its own environment (`git worktree add --detach`, `make setup`
+there). Each pair of processes asks both builds for every row in turn; the least CPU time of each counts, because other
+work on the machine only ever adds to it, and the printed ratio is the median over pairs of fresh processes, because
+where a process's memory lies moves a row by a few per cent. One worker unless told otherwise: with two, CPU time counts
+the waiting of one for the other as well.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from statistics import geometric_mean, median
+from typing import Any
+
+POLICIES = ("wired", "polling", "hybrid")
+WORKLOADS = (
+    "pa:Case1",
+    "pa:Case4",
+    "bgemm:Case0",
+    "chain",
+    "wavefront",
+    "fan",
+    "random",
+    "cholesky",
+    "pa-manual:Case1",
+)
+LIMIT = 1.05
+
+
+class Build:
+    """One build in a process of its own, which times what it is asked for."""
+
+    def __init__(self, python: str, core: int) -> None:
+        self._process = subprocess.Popen(
+            [python, __file__, "--serve", "--core", str(core)],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            text=True,
+            cwd=Path(python).parent,
+        )
+
+    def ask(self, row: dict[str, object]) -> float:
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.write(json.dumps(row) + "\n")
+        self._process.stdin.flush()
+        line = self._process.stdout.readline()
+        if not line:
+            raise SystemExit(f"a build ended at {row}")
+        return float(json.loads(line))
+
+    def close(self) -> None:
+        assert self._process.stdin is not None
+        self._process.stdin.close()
+        self._process.wait(timeout=60)
+
+
+def serve(core: int) -> None:
+    """Reads rows, answers with the least CPU ns per task of a few runs. Imports only what every build has."""
+    import time
+    from collections.abc import Callable
+
+    if core >= 0:
+        os.sched_setaffinity(0, {core})
+    from whet.graph import Batch, Graph, Runtime, workloads
+
+    try:
+        from whet.graph.overhead import window_for
+    except ImportError:  # before the contenders had a file of their own
+        from whet.graph.bench import window_for  # type: ignore[attr-defined,no-redef]
+
+    works: dict[str, workloads.Workload] = {}
+    ways: dict[str, Callable[[], object]] = {}
+
+    def way_of(row: dict[str, Any], workers: int) -> Callable[[], object]:
+        work = works.setdefault(row["workload"], workloads.make(row["workload"]))
+        if row["how"] == "replay":
+            graph = Graph.from_workload(work)
+            return lambda: graph.replay(workers=workers)
+        if row["how"] == "build and replay":
+            return lambda: Graph.from_workload(work).replay(workers=workers)
+        runtime = Runtime(policy=row["how"], workers=workers, window=window_for(work))
+        batch = Batch(work, dependencies=row["edges"])
+
+        def submit_and_wait() -> None:
+            batch.submit(runtime)
+            runtime.wait()
+
+        return submit_and_wait
+
+    for line in sys.stdin:
+        row = json.loads(line)
+        key = json.dumps([row["workload"], row["how"], row["edges"]])
+        if key not in ways:
+            ways.clear()
+            ways[key] = way_of(row, row["workers"])
+            ways[key]()
+        tasks = works[row["workload"]].tasks
+        best = float("inf")
+        for _ in range(row["calls"]):
+            repeats = max(1, 20_000 // tasks)
+            start = time.process_time_ns()
+            for _ in range(repeats):
+                ways[key]()
+            best = min(best, (time.process_time_ns() - start) / (tasks * repeats))
+        print(json.dumps(best), flush=True)
+
+
+def rows(names: list[str], workers: int) -> list[dict[str, object]]:
+    all_rows: list[dict[str, object]] = []
+    for name in names:
+        edges = ("given",) if "manual" in name else ("given", "inferred")
+        kinds = [(policy, edge) for edge in edges for policy in POLICIES]
+        kinds += [("replay", "built"), ("build and replay", "built")]
+        all_rows += [{"workload": name, "how": how, "edges": edge, "workers": workers} for how, edge in kinds]
+    return all_rows
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--base", help="the python of the other build's environment")
+    parser.add_argument("--pairs", type=int, default=5, help="fresh processes of each build")
+    parser.add_argument("--calls", type=int, default=3, help="runs of a row before the other build's turn")
+    parser.add_argument("--rounds", type=int, default=3, help="turns of each build at a row")
+    parser.add_argument("--core", type=int, default=0, help="where both run; -1 leaves it to the system")
+    parser.add_argument("--workers", type=int, default=1)
+    parser.add_argument("--workloads", default=",".join(WORKLOADS))
+    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.serve:
+        serve(options.core)
+        return
+    if not options.base:
+        parser.error("give --base")
+    asked = rows(options.workloads.split(","), options.workers)
+    least: list[list[dict[str, float]]] = [[] for _ in asked]
+    for _ in range(options.pairs):
+        builds = {"base": Build(options.base, options.core), "this": Build(sys.executable, options.core)}
+        for place, row in enumerate(asked):
+            best = dict.fromkeys(builds, float("inf"))
+            for _ in range(options.rounds):
+                for name, build in builds.items():
+                    best[name] = min(best[name], build.ask({**row, "calls": options.calls}))
+            least[place].append(best)
+        for build in builds.values():
+            build.close()
+    print("| workload | how | edges | base, ns | this, ns | ratio (least, most) | |\n|---|---|---|---|---|---|---|")
+    ratios = []
+    for row, pairs in zip(asked, least, strict=True):
+        of_pairs = [pair["this"] / pair["base"] for pair in pairs]
+        ratios.append(median(of_pairs))
+        base, this = (min(pair[name] for pair in pairs) for name in ("base", "this"))
+        print(
+            f"| {row['workload']} | {row['how']} | {row['edges']} | {base:.1f} | {this:.1f} | {ratios[-1]:.2f}"
+            f" ({min(of_pairs):.2f}, {max(of_pairs):.2f}) | {'over' if ratios[-1] > LIMIT else ''} |"
+        )
+    over = sum(ratio > LIMIT for ratio in ratios)
+    print(f"\ngeometric mean {geometric_mean(ratios):.3f}, {over} of {len(ratios)} rows above {LIMIT}")
+
+
+if __name__ == "__main__":
+    main()
