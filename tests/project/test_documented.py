@@ -41,7 +41,7 @@ def test_no_page_is_forgotten():
 
 
 def test_nobody_is_sent_to_the_other_package_of_this_name():
-    """PyPI's whet is not this one. With an extra pip takes the whet that is installed, so the page says to install it."""
+    """PyPI's whet is another one. With an extra pip takes the whet that is installed, so pages tell where from."""
     kinds = ["*.md", "*.py", "*.yml", "*.ipynb", "*.toml", "Makefile"]
     tracked = run(["git", "ls-files", *kinds], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     texts = {file: (ROOT / file).read_text() for file in tracked}

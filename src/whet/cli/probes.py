@@ -51,9 +51,7 @@ class Probe:
         except WhetError as error:
             return [self._failed(error.cause, error.cure)]
         except Exception as error:
-            return [
-                self._failed(f"{type(error).__name__}: {error}", "install whet again from where it came: its tree or its wheel")
-            ]
+            return [self._failed(f"{type(error).__name__}: {error}", "install whet again from its tree or its wheel")]
 
     def _failed(self, cause: str, cure: str) -> Finding:
         return Finding(probe=self.name, status="broken" if self.required else "missing", said=cause, cure=cure)
