@@ -281,35 +281,87 @@ void check_files(const Kernel& kernel, const Kernel& other) {
 }  // namespace
 
 // The digits of every plan reach from minus to plus the largest number that can be cut into them.
+void check_room_for_digits(const Plan& plan, unsigned scalar_bits) {
+    u128 lowest = 0, highest = 0;  // in magnitude
+    unsigned position = 0;
+    for (unsigned w = 0; w < plan.windows; ++w) {
+        CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && plan.position(w) == position);
+        CHECK(w == 0 || plan.width[w] <= plan.width[w - 1]);
+        lowest += u128{1} << (position + plan.width[w] - 1);
+        highest += ((u128{1} << (plan.width[w] - 1)) - 1) << position;
+        position += plan.width[w];
+    }
+    CHECK(position == plan.bits && plan.glv == (scalar_bits > 125));
+    CHECK(plan.batch >= 1 && plan.batch <= plan.windows);
+    const u128 largest = plan.glv ? glv_half_bound : (u128{1} << scalar_bits) - 1;
+    CHECK(lowest >= largest && highest >= largest);
+}
+
 void check_room_for_digits() {
     for (unsigned scalar_bits = 0; scalar_bits <= 256; ++scalar_bits) {
-        for (unsigned windows = 0; windows <= max_windows; ++windows) {
-            const Plan plan = make_plan(1000, 1000, scalar_bits, windows);
-            u128 lowest = 0, highest = 0;  // in magnitude
-            unsigned position = 0;
-            for (unsigned w = 0; w < plan.windows; ++w) {
-                CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && plan.position(w) == position);
-                lowest += u128{1} << (position + plan.width[w] - 1);
-                highest += ((u128{1} << (plan.width[w] - 1)) - 1) << position;
-                position += plan.width[w];
-            }
-            CHECK(position == plan.bits && plan.glv == (scalar_bits > 125));
-            const u128 largest = plan.glv ? glv_half_bound : (u128{1} << scalar_bits) - 1;
-            CHECK(lowest >= largest && highest >= largest);
-        }
+        for (unsigned windows = 0; windows <= max_windows; ++windows)
+            check_room_for_digits(make_plan(1000, 1000, scalar_bits, windows), scalar_bits);
     }
     // The bound itself, on scalars beside the borders of the rounding.
     const u128 exact = (glv::long_a + glv::small) / 2 + 1;
     CHECK(exact < glv_half_bound && glv_half_bound < (u128{1} << 126));
 }
 
+// Plans by the lengths of scalars: room for every digit, and never more expensive than one by the longest scalar.
+void check_plans_by_length() {
+    std::mt19937_64 random_bits(17);
+    for (int repeat = 0; repeat < 2000; ++repeat) {
+        Lengths lengths;
+        std::size_t n = 0;
+        for (u64 kinds = 1 + random_bits() % 6; kinds > 0; --kinds) {
+            const std::size_t count = random_bits() % (std::size_t{1} << (random_bits() % 20));
+            lengths.of[random_bits() % (Lengths::most + 1)] += count;
+            n += count;
+        }
+        lengths.of[Lengths::most] += 1;
+        const Plan plan = make_plan(++n, lengths, 254, 0), longest = make_plan(n, n - lengths.of[0], 254, 0);
+        check_room_for_digits(plan, 254);
+        CHECK(expected_cost(plan, lengths) <= expected_cost(longest, lengths));
+    }
+    // Four of five below 2^14, the others long: one wide window for all the short ones, which pays.
+    Lengths lengths;
+    lengths.of[13] = 26'000;
+    lengths.of[14] = 26'000;
+    lengths.of[Lengths::most] = 13'000;
+    const Plan plan = make_plan(65'000, lengths, 254, 0), longest = make_plan(65'000, 65'000, 254, 0);
+    CHECK(plan.width[0] >= 14 && plan.width[1] < plan.width[0] - 1);
+    CHECK(expected_cost(plan, lengths) < 0.92 * expected_cost(longest, lengths));
+    // All long: the plan of memory maps.
+    Lengths all;
+    all.of[Lengths::most] = 65'000;
+    CHECK(make_plan(65'000, all, 254, 0).width == longest.width);
+}
+
+// Few long scalars among short ones of one length.
+void check_mixed_lengths(const Kernel& kernel) {
+    for (const unsigned bits : {1u, 2u, 9u, 14u, 15u, 63u, 64u, 65u, 100u, 124u, 125u, 126u, 127u, 128u, 129u}) {
+        Inputs in{walk(900), random_scalars(900)};
+        for (std::size_t i = 0; i < 900; ++i) {
+            if (i % 5 == 0) continue;
+            for (unsigned word = 0; word < 4; ++word) {
+                if (64 * word >= bits) in.scalars[i][word] = 0;
+                if (64 * word < bits && 64 * word + 64 > bits) in.scalars[i][word] &= ~u64{0} >> (64 - bits % 64);
+                if (i % 7 == 0 && 64 * word + 64 <= bits) in.scalars[i][word] = ~u64{0};
+            }
+        }
+        compare(kernel, in, {0});
+    }
+}
+
 int main() {
     check_room_for_digits();
+    check_plans_by_length();
     for (const Kernel* kernel : all_kernels()) {
         if (!kernel->usable()) continue;
         check_sizes(*kernel);
         check_exceptions(*kernel);
         check_long_lists(*kernel);
+        check_mixed_lengths(*kernel);
         check_views(*kernel);
         check_memory(*kernel);
         check_cancellation(*kernel);

@@ -1,6 +1,7 @@
 #include "msm/engine/engine.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <chrono>
 #include <cstring>
 #include <utility>
@@ -116,6 +117,8 @@ class Run {
     }
 
     void scan(const std::byte* scalars, std::size_t n);
+    // What the budget was promised to hold for, whatever the lengths of the scalars are.
+    Plan plan_by_longest() const { return make_plan(report_.plan.n, busy_, scalar_bits_, options_.windows); }
     template <class Workspace>
     G1Affine compute(const std::byte* scalars, Workspace& workspace);
 
@@ -144,15 +147,16 @@ class Run {
     Control control_;
     Report& report_;
     StageClock clock_;
-    std::size_t busy_ = 0;
+    std::size_t busy_ = 0;  // scalars that are not zero
+    unsigned scalar_bits_ = 0;
     PointsByBit bit_;  // the result is the sum of 2^i bit_[i]
 };
 
-// How long the longest scalar is, and how many are not zero.
+// How long scalars are, and the longest.
 void Run::scan(const std::byte* scalars, std::size_t n) {
     struct Seen {
         Limbs<4> any{};
-        std::size_t busy = 0;
+        Lengths lengths;
     };
     std::vector<Seen> seen(tasks_of(n));
     parallel(seen.size(), [&](std::size_t task, unsigned) {
@@ -162,16 +166,21 @@ void Run::scan(const std::byte* scalars, std::size_t n) {
             u64 word[4];
             std::memcpy(word, scalars + field_bytes * i, field_bytes);
             for (std::size_t k = 0; k < 4; ++k) local.any[k] |= word[k];
-            local.busy += (word[0] | word[1] | word[2] | word[3]) != 0;
+            const int high = 128 - std::countl_zero(word[1]), low = 64 - std::countl_zero(word[0]);
+            const int bits = word[1] != 0 ? high : low;
+            ++local.lengths.of[(word[2] | word[3]) != 0 ? Lengths::most : static_cast<unsigned>(bits)];
         }
         seen[task] = local;
     });
     Limbs<4> any{};
+    Lengths lengths;
     for (const Seen& one : seen) {
         for (std::size_t k = 0; k < 4; ++k) any[k] |= one.any[k];
-        busy_ += one.busy;
+        lengths += one.lengths;
     }
-    report_.plan = make_plan(n, busy_, static_cast<unsigned>(bit_length(any)), options_.windows);
+    busy_ = n - lengths.of[0];
+    scalar_bits_ = static_cast<unsigned>(bit_length(any));
+    report_.plan = make_plan(n, lengths, scalar_bits_, options_.windows);
     clock_.end(Stage::scan);
 }
 
@@ -449,6 +458,7 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
     Run run(kernel_, pool_, *table, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
+    if (!fits_budget(report.plan, table->held_bytes())) report.plan = run.plan_by_longest();
     keep_within_budget(report.plan, table->held_bytes());
     if (!workspace_) workspace_.reset(new Workspace(ledger_, kernel_, pool_));
     try {
@@ -481,6 +491,12 @@ Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned sc
     plan.n = n;
     plan.small = true;
     return plan;
+}
+
+bool Engine::fits_budget(Plan plan, std::size_t held_bytes) const {
+    if (budget_bytes_ == 0) return true;
+    fit_batch(plan, kernel_, threads(), held_bytes, budget_bytes_);
+    return total_bytes(memory_map(kernel_, threads(), held_bytes, plan)) <= budget_bytes_;
 }
 
 // Blocks only grow, and two plans can want different ones: what earlier runs left is given up where both do not fit.

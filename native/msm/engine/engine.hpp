@@ -100,6 +100,7 @@ class Engine {
     void trim_if_wanted();
     G1Affine run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
                        Report& report);
+    bool fits_budget(Plan plan, std::size_t held_bytes) const;
     void keep_within_budget(Plan& plan, std::size_t held_bytes);
     struct WorkspaceDeleter {
         void operator()(Workspace* workspace) const;

@@ -1,21 +1,25 @@
 #include "msm/engine/plan.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <vector>
 
 namespace whet::msm {
 
 namespace {
 
-// Additions that `windows` windows cost, as far as the choice depends on them: one per entry with its sorting, and per
-// bucket the two of its row and column, the list's set-up less the addition its first point saves. The weights were
-// checked against a sweep over window counts (benchmarks/msm_windows.py).
+// Additions that a window costs, as far as the choice depends on them: one per entry with its sorting, a pass over the
+// digits that are zero as well, and per bucket the two of its row and column, the list's set-up less the addition its
+// first point saves. The weights were checked against a sweep over window counts (benchmarks/msm_windows.py).
+constexpr double per_entry = 1.08, per_digit = 0.04, per_window = 150, per_bucket = 2.2;
+
 double cost(double entries_per_window, unsigned bits, unsigned windows) {
     const unsigned width = (bits + windows - 1) / windows;
     if (width > max_width) return 1e300;
     const unsigned wide = bits - (width - 1) * windows;  // windows of full width; the others have one bit less
     const double buckets = wide * static_cast<double>(1u << (width - 1)) +
                            (windows - wide) * static_cast<double>(width > 1 ? 1u << (width - 2) : 0);
-    return windows * (1.12 * entries_per_window + 150) + 2.2 * buckets;
+    return windows * ((per_entry + per_digit) * entries_per_window + per_window) + per_bucket * buckets;
 }
 
 // The bias that makes all digits non-negative takes from the positive range: with B = sum 2^(position + width - 1) the
@@ -39,6 +43,55 @@ unsigned choose_windows(double entries_per_window, unsigned bits, unsigned most)
     return best;
 }
 
+// Entries of a window that starts at a position: halves that reach it, which a carry makes those that end there. A
+// scalar that is short enough is its own first half, and its second is zero.
+constexpr unsigned short_bits = full_bits - 2;
+using Reaching = std::array<double, full_bits>;
+Reaching entries_from(const Lengths& lengths) {
+    double longer = 0;
+    for (unsigned bits = short_bits + 1; bits <= Lengths::most; ++bits)
+        longer += 2 * static_cast<double>(lengths.of[bits]);
+    Reaching entries;
+    for (unsigned position = full_bits; position-- > 0;) {
+        if (position > 0 && position <= short_bits) longer += static_cast<double>(lengths.of[position]);
+        entries[position] = longer;
+    }
+    return entries;
+}
+
+double window_cost(double entries, double digits, unsigned width) {
+    return per_entry * entries + per_digit * digits + per_window + per_bucket * static_cast<double>(1u << (width - 1));
+}
+
+// The widths of least cost for GLV halves, by the best cut of all that lies below each position: 1,500 steps.
+std::vector<u8> cheapest_widths(const Reaching& entries, double digits) {
+    constexpr unsigned least = 4;  // see most_windows
+    std::array<double, full_bits + 1> best;
+    std::array<u8, full_bits + 1> last{};
+    best.fill(1e300);
+    best[0] = 0;
+    for (unsigned from = 0; from < full_bits; ++from) {
+        if (best[from] >= 1e300) continue;
+        for (unsigned width = least; width <= max_width && from + width <= full_bits; ++width) {
+            const double sum = best[from] + window_cost(entries[from], digits, width);
+            if (sum >= best[from + width]) continue;
+            best[from + width] = sum;
+            last[from + width] = static_cast<u8>(width);
+        }
+    }
+    std::vector<u8> widths;
+    for (unsigned end = full_bits; end > 0; end -= last[end]) widths.push_back(last[end]);
+    // Never worse: a wider window first lets the next one start higher, where no more halves reach.
+    std::sort(widths.begin(), widths.end(), std::greater<>());
+    return widths;
+}
+
+void choose_batch(Plan& plan) {
+    const std::size_t bytes_per_window = plan.halves() * (sizeof(u32) + sizeof(std::int16_t));
+    const std::size_t fitting = bytes_per_window ? small_batch_bytes / bytes_per_window : max_windows;
+    limit_batch(plan, static_cast<unsigned>(std::clamp<std::size_t>(fitting, windows_at_once, max_windows)));
+}
+
 }  // namespace
 
 unsigned Plan::position(unsigned window) const {
@@ -59,10 +112,32 @@ Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned w
     // Widths differ by one at most. The wide ones come first: the top window then has the fewest buckets to sum.
     for (unsigned w = 0; w < plan.windows; ++w)
         plan.width[w] = static_cast<u8>(plan.bits / plan.windows + (w < plan.bits % plan.windows ? 1 : 0));
-    const std::size_t bytes_per_window = plan.halves() * (sizeof(u32) + sizeof(std::int16_t));
-    const std::size_t fitting = bytes_per_window ? small_batch_bytes / bytes_per_window : max_windows;
-    limit_batch(plan, static_cast<unsigned>(std::clamp<std::size_t>(fitting, windows_at_once, max_windows)));
+    choose_batch(plan);
     return plan;
+}
+
+double expected_cost(const Plan& plan, const Lengths& lengths) {
+    const Reaching entries = entries_from(lengths);
+    double sum = 0;
+    for (unsigned w = 0; w < plan.windows; ++w)
+        sum += window_cost(entries[plan.position(w)], static_cast<double>(plan.halves()), plan.width[w]);
+    return sum;
+}
+
+Plan make_plan(std::size_t n, const Lengths& lengths, unsigned scalar_bits, unsigned windows) {
+    Plan plan = make_plan(n, n - lengths.of[0], scalar_bits, windows);
+    const Reaching entries = entries_from(lengths);
+    const bool mixed = entries[0] != entries[full_bits - 1];
+    if (windows != 0 || !plan.glv || !mixed) return plan;
+    const std::vector<u8> widths = cheapest_widths(entries, static_cast<double>(plan.halves()));
+    Plan other = plan;
+    other.windows = static_cast<unsigned>(widths.size());
+    other.width.fill(0);
+    std::copy(widths.begin(), widths.end(), other.width.begin());
+    choose_batch(other);
+    // A few short scalars are no reason to leave the plan that memory maps are made from.
+    constexpr double worth_it = 0.97;
+    return expected_cost(other, lengths) < worth_it * expected_cost(plan, lengths) ? other : plan;
 }
 
 void limit_batch(Plan& plan, unsigned most) {

@@ -37,7 +37,23 @@ struct Plan {
 // At most that many windows at once, in even batches: 9 windows as 5 and 4, not as 8 and 1.
 void limit_batch(Plan& plan, unsigned most);
 
+// How many scalars have so many bits; 0 stands for zeros, the last for all that are longer.
+struct Lengths {
+    static constexpr unsigned most = 128;
+    std::array<std::size_t, most + 1> of{};
+
+    Lengths& operator+=(const Lengths& other) {
+        for (std::size_t i = 0; i < of.size(); ++i) of[i] += other.of[i];
+        return *this;
+    }
+};
+
 // scalar_bits: highest bit any scalar uses (0 .. 256). busy: how many scalars are not zero. windows: 0 chooses.
 Plan make_plan(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
+// The same by what was seen: where short scalars are among long ones, windows that they fill are wide and few, and the
+// others narrow. Widths fall from the first window to the last, so that the first batch needs the most room.
+Plan make_plan(std::size_t n, const Lengths& lengths, unsigned scalar_bits, unsigned windows);
+// Additions that the plan is expected to cost, as far as the choice of windows depends on them.
+double expected_cost(const Plan& plan, const Lengths& lengths);
 
 }  // namespace whet::msm
