@@ -119,11 +119,11 @@ class AffineEngine {
         const Unlocked unlocked;
         engine_.reserve(n);
     }
-    void open(const nb::bytes& name, bool verify, bool on_curve) {
+    void open(const nb::bytes& name, bool verify, bool on_curve, bool copy) {
         const std::string path = path_of(name);
         const Unlocked unlocked;
         engine_.open(path, verify ? msm::Verify::everything : msm::Verify::header,
-                     on_curve ? msm::Check::on_curve : msm::Check::none);
+                     on_curve ? msm::Check::on_curve : msm::Check::none, copy ? msm::Hold::copy : msm::Hold::map);
     }
     void save(const nb::bytes& name) {
         const std::string path = path_of(name);
@@ -278,7 +278,8 @@ void bind_msm_engine(nb::module_& m) {
         .def(
             "set_budget", [](AffineEngine& self, std::size_t bytes) { self.engine().set_budget(bytes); },
             nb::arg("bytes"))
-        .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"), nb::arg("on_curve") = false)
+        .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"), nb::arg("on_curve") = false,
+             nb::arg("copy") = false)
         .def("save", &AffineEngine::save, nb::arg("path"))
         .def("run", &AffineEngine::run, nb::arg("scalars").noconvert(), nb::arg("offset"), nb::arg("windows"),
              nb::arg("poll").none() = nb::none())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import threading
@@ -344,6 +345,46 @@ def test_a_file_truncated_under_its_map_is_refused(tmp_path):
             attempt()
     path.write_bytes(whole)  # the same file again, as long as it was
     assert engine(scalars) == expected
+
+
+@pytest.mark.parametrize("options", [{"copy": True}, {"check": "on-curve"}, {"copy": True, "verify": False}])
+def test_a_copy_outlives_its_file(options, tmp_path):
+    points, scalars, expected = known("collide", 50)
+    path = tmp_path / "srs.whet"
+    for backend in BACKENDS:  # a file for another Montgomery form is converted where it was read to
+        fast(points).save(path)
+        with Engine.open(path, backend=backend, **options) as engine:
+            path.write_bytes(bytes(5000))
+            os.truncate(path, 0)
+            assert engine(scalars) == expected
+            assert engine.ledger()["prepared points"] == 64 * 50 == engine.memory_map()[0].size_bytes
+            engine.save(tmp_path / "again")
+        assert Engine.open(tmp_path / "again")(scalars) == expected
+    with pytest.raises(BadInput, match="too short"):
+        Engine.open(path, copy=True)
+
+
+CUT_SHORT = """
+import os, sys, threading
+from whet.msm import Engine
+path = sys.argv[1]
+engine = Engine.open(path, copy=True, backend="portable")
+scalars = [3] * len(engine)
+expected = engine(scalars)
+cut = []
+def progress(done):
+    if not cut:
+        cut.append(os.truncate(path, 4096))
+print(engine(scalars, progress=progress) == expected, len(cut))
+"""
+
+
+def test_a_file_that_is_cut_short_in_the_middle_of_a_call(tmp_path):
+    points = inputs.points_from_logs(inputs.logs("random", 200, 1)).repeat(30, axis=0)
+    Engine(points, montgomery=True, check=False).save(tmp_path / "srs.whet")
+    command = [sys.executable, "-c", CUT_SHORT, str(tmp_path / "srs.whet")]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert done.stdout == "True 1\n", (done.returncode, done.stderr)
 
 
 def test_inputs_are_left_alone_and_read_in_place():

@@ -414,9 +414,9 @@ void Engine::fill(std::size_t first, const std::byte* points, std::size_t n, boo
     table->fill(kernel_, pool_, first, points, n, montgomery);
 }
 
-void Engine::open(const std::string& path, Verify verify, Check check) {
+void Engine::open(const std::string& path, Verify verify, Check check, Hold hold) {
     const Turn turn(*this, {});
-    replace_table(Table::open(ledger_, kernel_, pool_, path, verify, check));
+    replace_table(Table::open(ledger_, kernel_, pool_, path, verify, check, hold));
 }
 
 void Engine::trim() {

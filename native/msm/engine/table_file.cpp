@@ -154,6 +154,19 @@ Beside make_beside(const std::string& path) {
     refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
 }
 
+void read_all(const std::string& path, int file, void* to, std::size_t bytes, std::size_t from) {
+    auto* at = static_cast<char*>(to);
+    while (bytes > 0) {
+        const ssize_t got = pread(file, at, std::min(bytes, std::size_t{1} << 30), static_cast<off_t>(from));
+        if (got < 0 && errno == EINTR) continue;
+        if (got < 0) refuse(path, std::string("cannot be read: ") + std::strerror(errno), "check the disk");
+        if (got == 0) refuse(path, "ended while it was read", "leave the file alone, and try again");
+        at += got;
+        from += static_cast<std::size_t>(got);
+        bytes -= static_cast<std::size_t>(got);
+    }
+}
+
 void write_all(const std::string& path, int file, const void* data, std::size_t bytes) {
     const auto* at = static_cast<const char*>(data);
     while (bytes > 0) {
@@ -169,7 +182,7 @@ void write_all(const std::string& path, int file, const void* data, std::size_t 
 }  // namespace
 
 std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
-                                   Verify verify, Check check) {
+                                   Verify verify, Check check, Hold hold) {
     require_path(path);
     OpenFile file{::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK)};
     struct stat status{};
@@ -180,27 +193,38 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
     const Header header = read_header(path, file.descriptor, bytes);
 
     const std::shared_ptr<Table> table(new Table(ledger, kernel.montgomery_bits));
-    void* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor, 0);
-    if (mapping == MAP_FAILED)
-        throw EngineError(Trouble::out_of_memory, path + " cannot be mapped: " + std::strerror(errno),
-                          "free address space");
-    table->mapping_ = mapping;
-    table->mapping_bytes_ = bytes;
-    table->file_ = file.release();
     table->size_ = static_cast<std::size_t>(header.points);
-    const std::byte* const data = static_cast<const std::byte*>(mapping) + header_bytes;
-    if (verify == Verify::everything && checksum(data, data_bytes(header)) != header.data_checksum)
-        refuse(path, "is damaged: its checksum does not match", save_again);
-    table->data_ = data;
+    const std::size_t table_bytes = point_bytes * table->size_;
     table->infinite_.resize(static_cast<std::size_t>(header.infinite_points));
-    std::memcpy(table->infinite_.data(), data + point_bytes * table->size_, sizeof(u32) * table->infinite_.size());
+    if (hold == Hold::copy) {
+        table->block_.reserve(table_bytes);
+        read_all(path, file.descriptor, table->block_.as<std::byte>(), table_bytes, header_bytes);
+        table->data_ = table->block_.as<std::byte>();
+    } else {
+        void* const mapping = mmap(nullptr, bytes, PROT_READ, MAP_SHARED, file.descriptor, 0);
+        if (mapping == MAP_FAILED)
+            throw EngineError(Trouble::out_of_memory, path + " cannot be mapped: " + std::strerror(errno),
+                              "free address space");
+        table->mapping_ = mapping;
+        table->mapping_bytes_ = bytes;
+        table->data_ = static_cast<const std::byte*>(mapping) + header_bytes;
+    }
+    read_all(path, file.descriptor, table->infinite_.data(), sizeof(u32) * table->infinite_.size(),
+             header_bytes + table_bytes);
+    if (verify == Verify::everything) {
+        Checksum sum;
+        sum.absorb(table->data_, table_bytes);
+        sum.absorb(table->infinite_.data(), sizeof(u32) * table->infinite_.size());
+        if (sum.value() != header.data_checksum) refuse(path, "is damaged: its checksum does not match", save_again);
+    }
+    if (table->mapped()) table->file_ = file.release();
     const auto& infinite = table->infinite_;
     const bool ascending =
         std::adjacent_find(infinite.begin(), infinite.end(), [](u32 a, u32 b) { return a >= b; }) == infinite.end();
     if (!ascending || (!infinite.empty() && infinite.back() >= table->size_))
         refuse(path, "is damaged: its list of points at infinity makes no sense", save_again);
     if (check == Check::on_curve) table->require_points(pool, path, header.montgomery_bits);
-    if (header.montgomery_bits != kernel.montgomery_bits) table->convert(pool, data, header.montgomery_bits);
+    if (header.montgomery_bits != kernel.montgomery_bits) table->convert(pool, table->data_, header.montgomery_bits);
     return table;
 }
 

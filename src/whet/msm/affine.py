@@ -46,13 +46,20 @@ class Affine:
 
     @classmethod
     def opened(
-        cls, path: bytes, *, verify: bool, on_curve: bool = False, backend: str = "auto", threads: int | None = None
+        cls,
+        path: bytes,
+        *,
+        verify: bool,
+        on_curve: bool = False,
+        copy: bool = False,
+        backend: str = "auto",
+        threads: int | None = None,
     ) -> Self:
-        """From a file that `save` wrote; mapped, not read. `verify` reads it once to compare its checksum, `on_curve`
-        to check every point.
+        """From a file that `save` wrote; mapped unless a `copy` is wanted. `verify` reads it once to compare its
+        checksum, `on_curve` to check every point.
         """
         made = cls(backend, threads)
-        made._native.open(path, verify, on_curve)
+        made._native.open(path, verify, on_curve, copy)
         return made
 
     def set_budget(self, size_bytes: int) -> None:

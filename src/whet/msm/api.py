@@ -202,20 +202,23 @@ class Engine:
         *,
         verify: bool = True,
         check: Literal["none", "on-curve"] = "none",
+        copy: bool | None = None,
         backend: str = "auto",
         threads: int | None = None,
         memory_budget: int | None = None,
     ) -> Self:
-        """Maps a file that `save` wrote. `verify=False` skips its checksum and touches nothing but the header.
+        """Maps a file that `save` wrote, or reads it with `copy=True`. `verify=False` skips its checksum: a map then
+        touches nothing but the header.
 
         The checksum finds damage, but anyone can compute it: `check="on-curve"` is for files that you do not trust. It
         looks at every point: coordinates below p, on the curve, infinity exactly where the file says so. What it passes
         gives one answer on every backend; sums over other files are undefined.
 
-        Mapped points do not count towards the memory budget: the system drops their pages when it needs them.
-
-        The length is checked here and before each call. A file that another process cuts short in the middle of a call
-        ends this process with SIGBUS, as with every map: replace such files by renaming, never in place.
+        Mapped points do not count towards the memory budget: the system drops their pages when it needs them. The
+        length is checked here and before each call, but a file that another process cuts short in the middle of a call
+        ends this process with SIGBUS, as with every map: replace such files by renaming, never in place. A copy is 64
+        bytes a point of memory, and what happens to the file later does not matter; what is checked "on-curve" is
+        copied unless you say `copy=False`.
         """
         engine = cls.__new__(cls)
         memory_budget = read_budget(memory_budget)
@@ -225,6 +228,7 @@ class Engine:
             system_path(path),
             verify=verify,
             on_curve=check == "on-curve",
+            copy=check == "on-curve" if copy is None else copy,
             backend=backend,
             threads=read_threads(threads),
         )
