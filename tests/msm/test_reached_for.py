@@ -196,6 +196,35 @@ def test_single_points_of_a_file(srs):
     assert srs[1] + srs[2] == srs[4] and 5 * srs[0] == srs[4]
 
 
+def test_compressed_forms_of_points(tmp_path, tried):
+    readers = {"gnark": "eigenda", "ark": "ark-compressed", "halo2": "halo2-processed", "aztec": "bb-compressed"}
+    points = [Point(*pair) for pair in POINTS[:8]] + [-Point(*pair) for pair in POINTS[:8]]
+    for form, reader in readers.items():
+        rows = [point.compress(form) for point in points]
+        assert [Point.decompress(row, form) for row in rows] == points
+        head = {"ark": pf.u64(16), "halo2": pf.u32(3)}.get(form, b"")
+        (tmp_path / form).write_bytes(head + b"".join(rows) + (bytes(128) if form == "halo2" else b""))
+        count = 8 if form == "halo2" else 16
+        assert Srs.open(tmp_path / form, reader)[:] == points[:count]
+        x_without_root = next(x for x in range(1, 99) if pow(x**3 + 3, (pf.P - 1) // 2, pf.P) != 1)
+        order = "big" if form in ("gnark", "aztec") else "little"
+        for bad in (x_without_root | 2 << 254, pf.P | 2 << 254, 5 | 1 << 254, 3 << 254, 2**256 - 1):
+            with pytest.raises(BadInput) as caught:
+                Point.decompress(bad.to_bytes(32, order), form)
+            assert caught.value.cure
+        for wrong in (rows[0][:31], rows[0] + b"0"):
+            with pytest.raises(BadInput):
+                Point.decompress(wrong, form)
+        with pytest.raises(BadInput, match="not on the curve"):
+            Point(1, 3).compress(form)
+        if form != "aztec":
+            assert Point.decompress(Point.infinity().compress(form), form).is_infinity
+    for attempt in (lambda: Point.infinity().compress("aztec"), lambda: Point(1, 2).compress("zcash")):
+        with pytest.raises(BadInput):
+            attempt()
+    tried("malformed inputs", 34)
+
+
 def test_views_can_be_watched_and_cancelled():
     points = inputs.points_from_logs(inputs.logs("random", 300, 1)).repeat(20, axis=0)
     scalars = inputs.scalars("random", 5_000, 3)

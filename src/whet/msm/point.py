@@ -9,6 +9,7 @@ from typing import Any, Literal
 from whet.errors import BadInput
 
 Endian = Literal["little", "big"]
+Compressed = Literal["gnark", "ark", "halo2", "aztec"]
 
 # The base field, the order of the group, and b of y^2 = x^3 + b.
 P = 0x30644E72E131A029B85045B68181585D97816A916871CA8D3C208C16D87CFD47
@@ -17,6 +18,15 @@ B = 3
 
 POINT_BYTES = 64
 SCALAR_BYTES = 32
+
+# 32 bytes of x with the sign of y in its spare bits: byte order, whether negative means y > -y or an odd y, and the two
+# top bits for a positive sign, a negative sign, infinity.
+COMPRESSED: dict[str, tuple[Endian, Literal["larger", "odd"], int, int, int | None]] = {
+    "gnark": ("big", "larger", 0b10, 0b11, 0b01),
+    "ark": ("little", "larger", 0b00, 0b10, 0b01),
+    "halo2": ("little", "odd", 0b00, 0b10, 0b01),
+    "aztec": ("big", "odd", 0b00, 0b10, None),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,5 +110,40 @@ class Point:
             raise BadInput(f"a point is {POINT_BYTES} bytes, not {len(data)}", cure="give x and y, 32 bytes each")
         return cls(int.from_bytes(data[:32], endian), int.from_bytes(data[32:], endian))
 
+    def compress(self, form: Compressed) -> bytes:
+        """32 bytes, as gnark-crypto, arkworks, halo2curves or Aztec's compressed reference string have a point."""
+        endian, sign, positive, negative, infinity = _form(form)
+        self._valid()
+        if self.is_infinity:
+            if infinity is None:
+                raise BadInput(f"infinity has no {form} form", cure="use gnark, ark or halo2")
+            flag = infinity
+        else:
+            is_negative = 2 * self.y > P if sign == "larger" else self.y % 2 == 1
+            flag = negative if is_negative else positive
+        return (self.x | flag << 254).to_bytes(32, endian)
+
+    @classmethod
+    def decompress(cls, data: bytes, form: Compressed) -> Point:
+        """The reverse of compress. What is no point in that form is BadInput."""
+        endian, sign, positive, negative, infinity = _form(form)
+        if len(data) != 32:
+            raise BadInput(f"a compressed point is 32 bytes, not {len(data)}", cure="give x and its flags")
+        number = int.from_bytes(data, endian)
+        x, flag = number & ((1 << 254) - 1), number >> 254
+        if flag == infinity and x == 0:
+            return cls.infinity()
+        y = pow(x**3 + B, (P + 1) // 4, P)
+        if flag not in (positive, negative) or x >= P or y * y % P != (x**3 + B) % P:
+            raise BadInput(f"{data.hex()} is no point in the form of {form}", cure="check the form and the byte order")
+        is_negative = 2 * y > P if sign == "larger" else y % 2 == 1
+        return cls(x, y if is_negative == (flag == negative) else P - y)
+
     def __str__(self) -> str:
         return "infinity" if self.is_infinity else f"({self.x:#066x}, {self.y:#066x})"
+
+
+def _form(name: str) -> tuple[Endian, Literal["larger", "odd"], int, int, int | None]:
+    if name not in COMPRESSED:
+        raise BadInput(f"no compressed form {name!r}", cure=f"forms: {', '.join(COMPRESSED)}")
+    return COMPRESSED[name]
