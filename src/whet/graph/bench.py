@@ -33,6 +33,8 @@ PEERS = {
     "tbb_flow": 1 << 20,
     "levels_gomp": 1 << 20,
     "levels_omp": 1 << 20,
+    "levels_tbb": 1 << 20,
+    "levels_rayon": 1 << 20,
     "openmp_gomp": 1 << 18,
     "openmp_omp": 1 << 18,
     "starpu": 1 << 14,
