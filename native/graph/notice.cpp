@@ -32,32 +32,21 @@ TaskState Runtime::Impl::state(TaskId task) const {
     return failure.cancelled ? TaskState::cancelled : TaskState::failed;
 }
 
-void Runtime::Impl::tell_listeners() {
-    told_.fetch_add(1, std::memory_order_release);
-    unpark_all(told_);
-}
-
 // A worker may miss a listener that has just come, and tells listeners between its steps only. The limit of a nap makes
 // both harmless.
 Status Runtime::Impl::listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns) {
     constexpr std::uint64_t kNapNs = 2'000'000;
     const std::uint64_t until = now_ns() + timeout_ns;
     Status status;
-    listeners_.fetch_add(1, std::memory_order_seq_cst);
-    for (;;) {
-        const std::uint32_t ticket = told_.load(std::memory_order_acquire);
-        {
-            const Hold hold(*this);
-            if (shut_down_) status.code = Code::shut_down;
-            if (shut_down_ || any_done(tasks)) break;
-        }
-        if (now_ns() >= until) {
-            status.code = Code::timed_out;
-            break;
-        }
-        park(told_, ticket, kNapNs);
-    }
-    listeners_.fetch_sub(1, std::memory_order_relaxed);
+    bool over = false;
+    const auto is_over = [&] {
+        const Hold hold(*this);
+        if (shut_down_) status.code = Code::shut_down;
+        over = shut_down_ || any_done(tasks);
+        return over;
+    };
+    while (!is_over() && now_ns() < until) listening_.sleep(is_over, [] { return kNapNs; });
+    if (!over) status.code = Code::timed_out;
     return status;
 }
 

@@ -32,7 +32,7 @@
     X(claim_announces_nothing)       \
     X(references_ignored)            \
     X(watermark_one_too_far)         \
-    X(mark_of_ring_kept)             \
+    X(mark_of_rouse_kept)            \
     X(sleeper_not_counted)           \
     X(recheck_dropped)               \
     X(ticket_read_late)              \
@@ -64,7 +64,32 @@
     X(failed_region_forgotten)       \
     X(deque_bottom_before_item)      \
     X(deque_last_without_race)       \
-    X(deque_bottom_not_restored)
+    X(deque_bottom_not_restored)     \
+    X(crew_number_kept)              \
+    X(crew_not_closed)               \
+    X(crew_open_too_early)           \
+    X(crew_skips_for_ever)           \
+    X(crew_done_kept)                \
+    X(crew_opens_silently)           \
+    X(crew_ended_group_not_done)     \
+    X(crew_failure_lost)             \
+    X(crew_ended_caller_leaves)      \
+    X(crew_bars_nothing)             \
+    X(crew_ends_silently)            \
+    X(replay_poison_kept)            \
+    X(replay_goes_up_again)          \
+    X(replay_poisons_first_only)     \
+    X(replay_poison_stops)           \
+    X(replay_ended_successor_lost)   \
+    X(replay_arrives_once)           \
+    X(replay_second_successor_lost)  \
+    X(replay_wide_first_twice)       \
+    X(replay_half_lost)              \
+    X(replay_ended_range_again)      \
+    X(replay_ended_held_lost)        \
+    X(replay_rest_lost)              \
+    X(replay_rest_taken_twice)       \
+    X(replay_ended_not_counted)
 
 namespace whet::graph {
 

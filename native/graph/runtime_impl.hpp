@@ -3,13 +3,12 @@
 #pragma once
 
 #include <atomic>
-#include <condition_variable>
 #include <mutex>
-#include <thread>
 #include <unordered_map>
 #include <utility>
 #include <vector>
 
+#include "graph/pool/threads.hpp"
 #include "graph/protocol/core.hpp"
 #include "graph/protocol/outcomes.hpp"
 #include "graph/runtime.hpp"
@@ -85,7 +84,6 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     bool all_done(std::span<const TaskId> tasks, std::size_t& from) const;
     bool any_done(std::span<const TaskId> tasks) const;
     TaskState state(TaskId task) const;
-    void tell_listeners();
     Status listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns);
     void help(std::uint64_t timeout_ns);
 
@@ -147,21 +145,15 @@ class Runtime::Impl : public std::enable_shared_from_this<Runtime::Impl> {
     std::vector<std::unique_ptr<Worker>> workers_;
     std::atomic<bool> attention_{false};  // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
-    std::atomic<bool> seat_{false};           // somebody is worker 0
-    unsigned at_once_ = 1;                    // worker 0's: tasks it runs before it looks up, fewer after long bodies
-    std::atomic<std::uint32_t> finished_{0};  // a waiting submitter sleeps on it
-    std::atomic<std::uint32_t> waiting_{0};
-    std::atomic<std::uint32_t> told_{0};  // listeners sleep on it
-    std::atomic<std::uint32_t> listeners_{0};
+    std::atomic<bool> seat_{false};   // somebody is worker 0
+    unsigned at_once_ = 1;            // worker 0's: tasks it runs before it looks up, fewer after long bodies
+    Parking<MachineSeam> waiting_;    // submitters, until workers run out of work
+    Parking<MachineSeam> listening_;  // see listen()
     const std::uint32_t born_;
     const bool may_spin_;
     const unsigned steps_at_once_;  // tasks between two looks around; one if every phase is timed
 
-    // ---- threads ----
-    std::mutex threads_lock_;
-    std::condition_variable thread_ended_;
-    std::vector<std::thread> threads_;
-    unsigned live_threads_ = 0;
+    ThreadHost threads_;
 
     // workers.cpp
     bool step(unsigned worker, unsigned most = 1);

@@ -17,10 +17,7 @@ constexpr std::size_t kMostUnmet = 16;
 // A sleeping submitter is woken when a worker runs out of work. The limit makes a missed wake-up harmless.
 void Runtime::Impl::pause_submitter(Patience& patience) {
     if (patience.wait()) return;
-    const std::uint32_t ticket = finished_.load(std::memory_order_acquire);
-    waiting_.store(1, std::memory_order_relaxed);
-    park(finished_, ticket, kNapNs);
-    waiting_.store(0, std::memory_order_relaxed);
+    waiting_.sleep([] { return false; }, [] { return kNapNs; });
 }
 
 template <class Done>
@@ -160,16 +157,11 @@ std::vector<Waiting> Runtime::Impl::watchdog(std::size_t most) {
 // Until no worker thread is left. False at the end of the time, or with a status after an interrupt.
 bool Runtime::Impl::await_threads(std::uint64_t until_ns, Watch watch, Status& status) {
     constexpr std::chrono::milliseconds kLook{20};
-    std::unique_lock<std::mutex> guard(threads_lock_);
-    while (!thread_ended_.wait_for(guard, kLook, [this] { return live_threads_ == 0; })) {
+    while (!threads_.await_none(kLook)) {
         if (until_ns != 0 && now_ns() >= until_ns) return false;
-        if (watch.interrupted == nullptr) continue;
-        guard.unlock();
-        if (watch.interrupted(watch.context)) {
-            status.code = Code::interrupted;
-            return false;
-        }
-        guard.lock();
+        if (watch.interrupted == nullptr || !watch.interrupted(watch.context)) continue;
+        status.code = Code::interrupted;
+        return false;
     }
     return true;
 }
@@ -199,21 +191,14 @@ Status Runtime::Impl::shutdown(std::uint64_t timeout_ns, Watch watch) {
     }
     status = {};
     stop_.store(true, std::memory_order_seq_cst);
-    core_.sleeping().announce_all();
+    core_.sleeping().wake_everybody();
     const std::uint64_t until = timeout_ns == 0 ? 0 : std::max(begun + timeout_ns, now_ns() + kGraceNs);
     const bool all_gone = await_threads(until, watch, status);
     if (!status.ok()) return status;
-    std::vector<std::thread> threads;
-    {
-        const std::lock_guard<std::mutex> guard(threads_lock_);
-        threads.swap(threads_);
-    }
-    for (std::thread& thread : threads) {
-        if (all_gone) {
-            thread.join();
-        } else {
-            thread.detach();
-        }
+    if (all_gone) {
+        threads_.join_all();
+    } else {
+        threads_.leave_all();
     }
     const Hold hold(*this);
     const bool first = !std::exchange(shut_down_, true);

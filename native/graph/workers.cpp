@@ -88,7 +88,7 @@ void Runtime::Impl::rest(Worker& worker) {
             return Progress::done;
     } catch (abi::__forced_unwind&) {
         // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
-        fail(slot, 0, "the body ended its thread");
+        fail(slot, 0, kEndedThread);
         workers_[worker]->lent = false;
         workers_[worker]->running.store(0, std::memory_order_relaxed);
         core_.abandon(worker, slot);
@@ -99,7 +99,7 @@ void Runtime::Impl::rest(Worker& worker) {
     } catch (const std::exception& error) {
         message = error.what();
     } catch (...) {
-        message = "an exception that is no std::exception";
+        message = kUnknownException;
     }
     if (result == kDroppedBody) {
         drop(slot);
@@ -158,8 +158,7 @@ bool Runtime::Impl::step(unsigned worker, unsigned most) {
     if (worked) workers_[worker]->begun.store(0, std::memory_order_release);
     if (workers_[worker]->lent) [[unlikely]]
         rest(*workers_[worker]);
-    if (worked && listeners_.load(std::memory_order_relaxed) != 0) [[unlikely]]
-        tell_listeners();
+    if (worked) listening_.nudge_all();
     return worked;
 }
 
@@ -174,10 +173,7 @@ void Runtime::Impl::serve(unsigned worker) {
             continue;
         }
         if (!patience.wait()) {
-            if (waiting_.load(std::memory_order_relaxed) != 0) {
-                finished_.fetch_add(1, std::memory_order_release);
-                unpark_all(finished_);
-            }
+            waiting_.nudge_all();
             // After a nap without news it goes back to sleep at once.
             if (core_.sleep(
                     worker, kPollNs, [this] { return stop_.load(std::memory_order_seq_cst); },
@@ -190,24 +186,9 @@ void Runtime::Impl::serve(unsigned worker) {
 }
 
 Status Runtime::Impl::start_thread(unsigned worker) {
-    // Holds the state until the thread has ended, also when the runtime has given up waiting for it.
-    struct Presence {
-        std::shared_ptr<Impl> self;
-        ~Presence() {
-            const std::lock_guard<std::mutex> guard(self->threads_lock_);
-            --self->live_threads_;
-            self->thread_ended_.notify_all();
-        }
-    };
-    const std::lock_guard<std::mutex> guard(threads_lock_);
     try {
-        ++live_threads_;
-        threads_.emplace_back([self = shared_from_this(), worker] {
-            const Presence presence{self};
-            self->serve(worker);
-        });
+        threads_.start(shared_from_this(), [this, worker] { serve(worker); });
     } catch (const std::system_error& error) {
-        --live_threads_;
         return {Code::bad_argument, 0, 0, "workers: the system starts no more threads: " + std::string(error.what())};
     }
     return {};

@@ -2,12 +2,32 @@
 // once, with what its owner wrote before it.
 #pragma once
 
+#include <functional>
+#include <string>
 #include <vector>
 
 #include "graph/replay/deque.hpp"
 #include "interleave_model.hpp"
 
 namespace whet::test {
+
+struct DequeCase {
+    std::string name;
+    unsigned threads;
+    unsigned capacity;  // also how many the owner pushes before it pops
+    unsigned items = 5;
+};
+
+// Deques of one, two and four places, one to three thieves.
+inline std::vector<DequeCase> deque_cases() {
+    std::vector<DequeCase> all;
+    for (const unsigned threads : {2U, 3U, 4U}) {
+        for (const unsigned capacity : {1U, 2U, 4U}) {
+            all.push_back({"deque of " + std::to_string(capacity), threads, capacity});
+        }
+    }
+    return all;
+}
 
 struct DequeRun {
     using Deque = graph::StealDeque<ModelSeam>;
@@ -17,9 +37,19 @@ struct DequeRun {
     std::vector<unsigned> taken;
     unsigned left;
 
-    // `capacity` is also how many the owner pushes before it pops.
-    DequeRun(unsigned items, unsigned capacity)
-        : deque(capacity), cells(items), taken(items), left(items), at_once(capacity) {}
+    explicit DequeRun(const DequeCase& from)
+        : deque(from.capacity),
+          cells(from.items),
+          taken(from.items),
+          left(from.items),
+          at_once(from.capacity),
+          threads(from.threads) {}
+
+    bool drive(Machine& machine) {
+        std::vector<std::function<void()>> bodies{[this] { own(); }};
+        for (unsigned thief = 1; thief < threads; ++thief) bodies.emplace_back([this] { steal(); });
+        return machine.run(bodies);
+    }
 
     void take(std::uint64_t item) {
         Machine& machine = *Machine::active;
@@ -59,6 +89,7 @@ struct DequeRun {
 
   private:
     const unsigned at_once;
+    const unsigned threads;
 };
 
 }  // namespace whet::test

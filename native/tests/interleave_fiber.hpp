@@ -1,7 +1,10 @@
 // Threads that run one at a time and switch only where they are told to: a stack and a saved stack pointer each.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <cstdint>
+#include <cstring>
 #include <functional>
 #include <memory>
 
@@ -25,6 +28,23 @@ __asm__(
 
 #endif
 
+// Which exceptions a thread is handling: kept per fiber, because a handler may be left for another fiber and come back.
+// The two words of the C++ ABI, after which implementations may have their own.
+class Handling {
+  public:
+    void exchange() {
+        char* const now = reinterpret_cast<char*>(abi::__cxa_get_globals());
+        char before[sizeof words_];
+        std::memcpy(before, now, sizeof before);
+        std::memcpy(now, words_, sizeof before);
+        std::memcpy(words_, before, sizeof before);
+    }
+    void clear() { std::memset(words_, 0, sizeof words_); }
+
+  private:
+    char words_[sizeof(void*) + sizeof(unsigned)] = {};
+};
+
 class Fiber {
   public:
     static constexpr std::size_t kStackBytes = 128 * 1024;
@@ -34,6 +54,7 @@ class Fiber {
     // Ready to run `body` from its beginning. `body` must end by switching away for good.
     void prepare(std::function<void()> body) {
         body_ = std::move(body);
+        handling_.clear();
 #if defined(__x86_64__)
         auto top = reinterpret_cast<std::uintptr_t>(stack_.get()) + kStackBytes;
         top &= ~std::uintptr_t{63};
@@ -54,11 +75,13 @@ class Fiber {
     // From the scheduler into the fiber, and back.
     void resume() {
         current = this;
+        handling_.exchange();
 #if defined(__x86_64__)
         whet_switch_stack(&outside_, pointer_);
 #else
         swapcontext(&outside_context_, &context_);
 #endif
+        handling_.exchange();
     }
     void leave() {
 #if defined(__x86_64__)
@@ -74,6 +97,7 @@ class Fiber {
 
     std::unique_ptr<char[]> stack_;
     std::function<void()> body_;
+    Handling handling_;
 #if defined(__x86_64__)
     void* pointer_ = nullptr;
     void* outside_ = nullptr;

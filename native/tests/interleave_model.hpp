@@ -156,6 +156,17 @@ inline bool releases(std::memory_order order) {
 
 struct ModelSeam {
     static constexpr std::uint32_t kInlineFanin = 2;
+    static constexpr std::uint32_t kWide = 2;
+    static constexpr std::uint32_t kGrains = 1;
+    static constexpr std::uint32_t kLargestGrain = 2;
+    struct ThreadEnd {};
+
+    // Threads go to sleep at once; whether they would have seen the news before is up to the order of steps.
+    struct Patience {
+        explicit Patience(bool) {}
+        static bool wait() { return false; }
+        static void reset() {}
+    };
 
     template <class T>
     class Atomic {
@@ -197,6 +208,9 @@ struct ModelSeam {
         }
         T fetch_sub(T value, Site site) {
             return modify(site, [value](T old) { return static_cast<T>(old - value); });
+        }
+        T fetch_or(T value, Site site) {
+            return modify(site, [value](T old) { return static_cast<T>(old | value); });
         }
         bool compare_exchange(T& expected, T desired, Site site) {
             Machine& machine = *Machine::active;
@@ -271,8 +285,9 @@ struct ModelSeam {
             writer_ = machine.self();
             written_ = machine.tick();
             read_ = Clock{};
-            value_ = value;
+            value_ = std::move(value);
         }
+        void add(T value) { set(static_cast<T>(get() + value)); }
 
       private:
         T value_{};
@@ -310,6 +325,10 @@ struct ModelSeam {
         const bool looks = array != nullptr && Machine::active->running();
         for (std::uint32_t index = 0; looks && index < count; ++index) array[index].set(T{});
         delete[] array;
+    }
+
+    static void check_index(std::uint32_t index, std::uint32_t size) {
+        if (index >= size) Machine::active->fail("a slot number that is none");
     }
 
     static void pause() { Machine::active->yield(); }

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <algorithm>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -31,12 +32,12 @@ struct Scenario {
     bool keeps_scope = false;  // retain=scope
     std::vector<std::pair<std::uint32_t, std::uint32_t>> scopes{};  // begin before the one task, end before the other
     std::vector<std::pair<std::uint32_t, std::uint32_t>> uses{};    // consumer, producer: memory in use without an edge
-    std::uint32_t settle_before = ~0U;  // before submitting this one, all that are there are waited for
-    std::uint32_t cancel_before = ~0U;  // before submitting this one, all that are there are cancelled
-    std::uint32_t cancel_one = ~0U;     // this one is, as soon as it is there
-    unsigned most = 2;                  // tasks per step
-    unsigned items = 0;                 // not 0: no tasks, but so many items through a deque of capacity shape.window
-    std::uint32_t leaves_after = ~0U;   // when this one is done, the submitter leaves the rest to the others
+    std::uint32_t settle_before = ~0U;      // before submitting this one, all that are there are waited for
+    std::uint32_t cancel_before = ~0U;      // before submitting this one, all that are there are cancelled
+    std::uint32_t cancel_one = ~0U;         // this one is, as soon as it is there
+    unsigned most = 2;                      // tasks per step
+    std::uint32_t leaves_after = ~0U;       // when this one is done, the submitter leaves the rest to the others
+    std::function<bool(Machine&)> drive{};  // given: this is run instead of tasks
 };
 
 inline Config config_of(const Scenario& scenario) {
@@ -222,7 +223,7 @@ struct Run {
         // Under `wired` the last references may still be on their way.
         for (reclaim(); tasks.tail() != count; reclaim()) Machine::active->yield();
         stop.store(1, Site::head_publish);
-        core.sleeping().announce_all();
+        core.sleeping().wake_everybody();
     }
 
     void end_scope(std::uint32_t number, std::uint32_t begin) {

@@ -15,6 +15,8 @@
 #include "check.hpp"
 #include "interleave_choices.hpp"
 #include "interleave_deque.hpp"
+#include "interleave_pool.hpp"
+#include "interleave_replay.hpp"
 #include "interleave_run.hpp"
 #include "sanitizer.hpp"
 
@@ -25,13 +27,6 @@ namespace {
 
 std::uint64_t schedules = 0;
 std::uint64_t steps = 0;
-
-bool run_deque(const Scenario& scenario, Machine& machine) {
-    DequeRun run(scenario.items, scenario.shape.window);
-    std::vector<std::function<void()>> bodies{[&run] { run.own(); }};
-    for (unsigned thief = 1; thief < scenario.shape.workers; ++thief) bodies.push_back([&run] { run.steal(); });
-    return machine.run(bodies);
-}
 
 bool run_tasks(const Scenario& scenario, Machine& machine, std::string& what) {
     Run run(scenario);
@@ -52,7 +47,7 @@ bool run_once(const Scenario& scenario, Choices& choices, Machine::Weakening wea
     Machine machine(choices);
     machine.weakening = weakening;
     Machine::active = &machine;
-    const bool right = scenario.items != 0 ? run_deque(scenario, machine) : run_tasks(scenario, machine, what);
+    const bool right = scenario.drive ? scenario.drive(machine) : run_tasks(scenario, machine, what);
     if (!machine.what().empty()) what = machine.what();
     ++schedules;
     steps += machine.steps();
@@ -176,23 +171,22 @@ void add_reclaiming_ones(std::vector<Scenario>& all, const Kind& kind) {
     manual.uses = {{1, 0}, {3, 2}};
 }
 
-// Deques of two and four places, one to three thieves.
-void add_deques(std::vector<Scenario>& all) {
-    for (const unsigned threads : {2U, 3U, 4U}) {
-        for (const unsigned capacity : {1U, 2U, 4U}) {
-            Scenario scenario;
-            scenario.name = "deque of " + std::to_string(capacity);
-            scenario.shape.workers = threads;
-            scenario.shape.window = capacity;
-            scenario.items = 5;
-            all.push_back(scenario);
-        }
-    }
+template <class Run, class Case>
+void add_driven(std::vector<Scenario>& all, const Case& one) {
+    Scenario scenario;
+    scenario.name = one.name;
+    scenario.drive = [one](Machine& machine) {
+        Run run(one);
+        return run.drive(machine);
+    };
+    all.push_back(std::move(scenario));
 }
 
 std::vector<Scenario> scenarios() {
     std::vector<Scenario> all;
-    add_deques(all);
+    for (const DequeCase& one : deque_cases()) add_driven<DequeRun>(all, one);
+    for (const PoolCase& one : pool_cases()) add_driven<PoolRun>(all, one);
+    for (const ReplayCase& one : replay_cases()) add_driven<ReplayRun>(all, one);
     for (const Kind& kind : kKinds) {
         add_right_ones(all, kind);
         add_failing_ones(all, kind);
@@ -285,8 +279,8 @@ struct Excused {
     std::memory_order order;
 };
 const std::vector<Excused> kExcused = {
-    {Site::ring_claim, std::memory_order_relaxed},  {Site::ring_clear, std::memory_order_relaxed},
-    {Site::idle_ticket, std::memory_order_relaxed}, {Site::idle_ring, std::memory_order_relaxed},
+    {Site::rouse_claim, std::memory_order_relaxed}, {Site::rouse_clear, std::memory_order_relaxed},
+    {Site::crew_count, std::memory_order_relaxed},  {Site::crew_count_look, std::memory_order_relaxed},
     {Site::deque_last, std::memory_order_acq_rel},  {Site::deque_steal_top, std::memory_order_acq_rel},
 };
 

@@ -3,10 +3,13 @@
 // supplies another Seam that runs the same code under a deterministic scheduler and can weaken one Site at a time.
 #pragma once
 
+#include <cxxabi.h>
+
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <mutex>
+#include <utility>
 
 #include "graph/protocol/park.hpp"
 
@@ -46,10 +49,11 @@ enum class Site : std::uint8_t {
     idle_leave,          // worker: awake again
     idle_check,          // whoever made work: does anybody sleep
     idle_recheck,        // worker, after idle_enter: is there work after all
-    ring_claim,          // whoever made work: only one wake-up at a time              -> ring_clear
-    ring_clear,          // woken worker, before it looks for work
+    idle_glance,         // the same where a sleeper that was missed wakes by itself
+    rouse_claim,         // whoever made work: only one wake-up at a time              -> rouse_clear
+    rouse_clear,         // woken worker, before it looks for work
     idle_ticket,         // worker: value to sleep on
-    idle_ring,           // whoever made work: changes the value, then wakes
+    idle_rouse,          // whoever made work: changes the value, then wakes
     failure_count,       // worker: one more failed or cancelled; submitter: collected
     failure_note,        // worker, before flag_done: tasks from here on have not failed  (published by flag_done)
     failure_look,        // anyone who knows that the task is done
@@ -66,6 +70,23 @@ enum class Site : std::uint8_t {
     deque_steal_top,     // thief: where to take
     deque_steal_bottom,  // thief, after deque_steal_top: is there anything
     deque_steal,         // thief: takes it
+    crew_close,          // caller: no group of the last region follows; published by crew_count
+    crew_field,          // caller: what the region is; workers: published by crew_open
+    crew_count,          // caller, after crew_close: how many groups                  -> crew_count_look
+    crew_count_look,     // worker: is my next group one of them
+    crew_open,           // caller: groups may be taken                                -> crew_peek, crew_take
+    crew_peek,           // worker: which group is next
+    crew_take,           // worker: takes it
+    crew_epoch,          // caller: there is a region                                  -> crew_epoch_look, idle_recheck
+    crew_epoch_look,     // worker
+    crew_done,           // worker: a group is done                                    -> crew_done_look, idle_recheck
+    crew_done_look,      // caller: are all
+    crew_stop,           // caller: no region follows; published by idle_rouse
+    replay_run,          // worker: takes a run of whole components
+    replay_arrive,       // worker: predecessors are done                              -> itself
+    replay_bar,          // anyone: what is not to begin; published by replay_arrive, or late
+    replay_note,         // counts for those who look now and then
+    replay_left,         // worker: tasks fewer that are counted
     count_,
 };
 
@@ -75,32 +96,41 @@ struct SiteOrder {
 };
 
 inline constexpr SiteOrder kSites[static_cast<std::size_t>(Site::count_)] = {
-    {"head_publish", std::memory_order_seq_cst},       {"head_observe", std::memory_order_acquire},
-    {"claim_peek", std::memory_order_relaxed},         {"claim_take", std::memory_order_relaxed},
-    {"range_give", std::memory_order_seq_cst},         {"range_peek", std::memory_order_relaxed},
-    {"range_take", std::memory_order_relaxed},         {"range_steal", std::memory_order_acquire},
-    {"flag_clear", std::memory_order_relaxed},         {"flag_done", std::memory_order_release},
-    {"flag_check", std::memory_order_acquire},         {"flag_reclaim", std::memory_order_acquire},
-    {"wake_clear", std::memory_order_relaxed},         {"wake_peek", std::memory_order_acquire},
-    {"wake_register", std::memory_order_acq_rel},      {"wake_close", std::memory_order_acq_rel},
-    {"wired_count", std::memory_order_acq_rel},        {"wired_reset", std::memory_order_relaxed},
-    {"wired_link", std::memory_order_acq_rel},         {"wired_peek", std::memory_order_acquire},
-    {"wired_close", std::memory_order_acq_rel},        {"wired_hold", std::memory_order_relaxed},
-    {"wired_release", std::memory_order_release},      {"wired_reclaim", std::memory_order_acquire},
-    {"lock_take", std::memory_order_acquire},          {"lock_drop", std::memory_order_release},
-    {"size_show", std::memory_order_seq_cst},          {"size_peek", std::memory_order_relaxed},
-    {"idle_enter", std::memory_order_seq_cst},         {"idle_leave", std::memory_order_relaxed},
-    {"idle_check", std::memory_order_seq_cst},         {"idle_recheck", std::memory_order_seq_cst},
-    {"ring_claim", std::memory_order_release},         {"ring_clear", std::memory_order_acquire},
-    {"idle_ticket", std::memory_order_acquire},        {"idle_ring", std::memory_order_release},
-    {"failure_count", std::memory_order_relaxed},      {"failure_note", std::memory_order_relaxed},
-    {"failure_look", std::memory_order_relaxed},       {"cancel_set", std::memory_order_relaxed},
-    {"cancel_look", std::memory_order_relaxed},        {"deque_own", std::memory_order_relaxed},
-    {"deque_item", std::memory_order_relaxed},         {"deque_push", std::memory_order_release},
-    {"deque_look", std::memory_order_relaxed},         {"deque_claim", std::memory_order_seq_cst},
-    {"deque_pop_top", std::memory_order_seq_cst},      {"deque_last", std::memory_order_seq_cst},
-    {"deque_restore", std::memory_order_relaxed},      {"deque_steal_top", std::memory_order_seq_cst},
-    {"deque_steal_bottom", std::memory_order_seq_cst}, {"deque_steal", std::memory_order_seq_cst},
+    {"head_publish", std::memory_order_seq_cst},    {"head_observe", std::memory_order_acquire},
+    {"claim_peek", std::memory_order_relaxed},      {"claim_take", std::memory_order_relaxed},
+    {"range_give", std::memory_order_seq_cst},      {"range_peek", std::memory_order_relaxed},
+    {"range_take", std::memory_order_relaxed},      {"range_steal", std::memory_order_acquire},
+    {"flag_clear", std::memory_order_relaxed},      {"flag_done", std::memory_order_release},
+    {"flag_check", std::memory_order_acquire},      {"flag_reclaim", std::memory_order_acquire},
+    {"wake_clear", std::memory_order_relaxed},      {"wake_peek", std::memory_order_acquire},
+    {"wake_register", std::memory_order_acq_rel},   {"wake_close", std::memory_order_acq_rel},
+    {"wired_count", std::memory_order_acq_rel},     {"wired_reset", std::memory_order_relaxed},
+    {"wired_link", std::memory_order_acq_rel},      {"wired_peek", std::memory_order_acquire},
+    {"wired_close", std::memory_order_acq_rel},     {"wired_hold", std::memory_order_relaxed},
+    {"wired_release", std::memory_order_release},   {"wired_reclaim", std::memory_order_acquire},
+    {"lock_take", std::memory_order_acquire},       {"lock_drop", std::memory_order_release},
+    {"size_show", std::memory_order_seq_cst},       {"size_peek", std::memory_order_relaxed},
+    {"idle_enter", std::memory_order_seq_cst},      {"idle_leave", std::memory_order_relaxed},
+    {"idle_check", std::memory_order_seq_cst},      {"idle_recheck", std::memory_order_seq_cst},
+    {"idle_glance", std::memory_order_relaxed},     {"rouse_claim", std::memory_order_release},
+    {"rouse_clear", std::memory_order_acquire},     {"idle_ticket", std::memory_order_acquire},
+    {"idle_rouse", std::memory_order_release},      {"failure_count", std::memory_order_relaxed},
+    {"failure_note", std::memory_order_relaxed},    {"failure_look", std::memory_order_relaxed},
+    {"cancel_set", std::memory_order_relaxed},      {"cancel_look", std::memory_order_relaxed},
+    {"deque_own", std::memory_order_relaxed},       {"deque_item", std::memory_order_relaxed},
+    {"deque_push", std::memory_order_release},      {"deque_look", std::memory_order_relaxed},
+    {"deque_claim", std::memory_order_seq_cst},     {"deque_pop_top", std::memory_order_seq_cst},
+    {"deque_last", std::memory_order_seq_cst},      {"deque_restore", std::memory_order_relaxed},
+    {"deque_steal_top", std::memory_order_seq_cst}, {"deque_steal_bottom", std::memory_order_seq_cst},
+    {"deque_steal", std::memory_order_seq_cst},     {"crew_close", std::memory_order_relaxed},
+    {"crew_field", std::memory_order_relaxed},      {"crew_count", std::memory_order_release},
+    {"crew_count_look", std::memory_order_acquire}, {"crew_open", std::memory_order_release},
+    {"crew_peek", std::memory_order_acquire},       {"crew_take", std::memory_order_acquire},
+    {"crew_epoch", std::memory_order_seq_cst},      {"crew_epoch_look", std::memory_order_acquire},
+    {"crew_done", std::memory_order_seq_cst},       {"crew_done_look", std::memory_order_acquire},
+    {"crew_stop", std::memory_order_relaxed},       {"replay_run", std::memory_order_relaxed},
+    {"replay_arrive", std::memory_order_acq_rel},   {"replay_bar", std::memory_order_relaxed},
+    {"replay_note", std::memory_order_relaxed},     {"replay_left", std::memory_order_relaxed},
 };
 
 constexpr std::memory_order order_of(Site site) { return kSites[static_cast<std::size_t>(site)].order; }
@@ -120,8 +150,13 @@ constexpr std::memory_order order_of_failure(std::memory_order success) {
 
 // The real machine: std::atomic with the orders of the table, folded at compile time.
 struct MachineSeam {
-    static constexpr std::uint32_t kInlineFanin = 5;  // producers that fit into the slot's line
+    static constexpr std::uint32_t kInlineFanin = 5;    // producers that fit into the slot's line
+    static constexpr std::uint32_t kWide = 16;          // successors from which a replay hands on a range
+    static constexpr std::uint32_t kGrains = 8;         // into which a worker's share of a range is cut, ...
+    static constexpr std::uint32_t kLargestGrain = 32;  // ... of so many tasks at most
     using Mutex = std::mutex;
+    using Patience = graph::Patience;
+    using ThreadEnd = abi::__forced_unwind;  // what unwinds a thread that its body ends (pthread_exit)
 
     template <class T>
     class Atomic {
@@ -133,10 +168,12 @@ struct MachineSeam {
         T exchange(T value, Site site) { return value_.exchange(value, order_of(site)); }
         T fetch_add(T value, Site site) { return value_.fetch_add(value, order_of(site)); }
         T fetch_sub(T value, Site site) { return value_.fetch_sub(value, order_of(site)); }
+        T fetch_or(T value, Site site) { return value_.fetch_or(value, order_of(site)); }
         bool compare_exchange(T& expected, T desired, Site site) {
             return value_.compare_exchange_strong(expected, desired, order_of(site), order_of_failure(order_of(site)));
         }
         std::atomic<T>& raw() { return value_; }
+        const std::atomic<T>& raw() const { return value_; }
 
       private:
         std::atomic<T> value_{};
@@ -147,7 +184,8 @@ struct MachineSeam {
     class Plain {
       public:
         T get() const { return value_; }
-        void set(T value) { value_ = value; }
+        void set(T value) { value_ = std::move(value); }
+        void add(T value) { value_ += value; }
 
       private:
         T value_{};
@@ -158,6 +196,9 @@ struct MachineSeam {
     static void free_array(Plain<T>* array, std::uint32_t) {
         delete[] array;
     }
+
+    // Links are slot numbers; the checker verifies that they are.
+    static void check_index(std::uint32_t, std::uint32_t) {}
 
     static void pause() { cpu_pause(); }
     static void yield() { thread_yield(); }

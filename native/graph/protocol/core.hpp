@@ -7,9 +7,9 @@
 #include <vector>
 
 #include "graph/plants.hpp"
+#include "graph/protocol/parking.hpp"
 #include "graph/protocol/readiness.hpp"
 #include "graph/protocol/ready_queue.hpp"
-#include "graph/protocol/parking.hpp"
 #include "graph/protocol/slots.hpp"
 #include "graph/protocol/stream.hpp"
 #include "graph/protocol/trace.hpp"
@@ -59,7 +59,7 @@ class Core {
 
     SlotTable<Seam>& table() { return table_; }
     Stream<Seam>& stream() { return stream_; }
-    Sleep<Seam>& sleeping() { return sleep_; }
+    Parking<Seam>& sleeping() { return sleep_; }
     ReadyQueue<Seam>& queue(unsigned worker) { return *queues_[worker]; }
     const WorkerCounts& counts(unsigned worker) const { return turns_[worker].counts; }
     bool wires() const { return shape_.policy == Policy::wired; }
@@ -95,7 +95,7 @@ class Core {
     // Tasks below `head` are complete records and may run. Wakes a worker if one sleeps.
     void publish(std::uint64_t head) {
         stream_.publish(head);
-        if (!WHET_GRAPH_PLANT(publish_wakes_nobody)) sleep_.announce();
+        if (!WHET_GRAPH_PLANT(publish_wakes_nobody)) sleep_.wake_one();
     }
 
     // The first task at or after `from` that is not done, looking no further than `head`.
@@ -151,7 +151,7 @@ class Core {
             sleep_.sleep([&] { return leave() || has_work() || (polls() && poll_all(worker)); },
                          [&] { return polls() && unfinished() && !WHET_GRAPH_PLANT(nap_without_limit) ? poll_ns : 0; });
         // Whoever slept through several announcements passes the rest on.
-        if (has_work()) sleep_.announce();
+        if (has_work()) sleep_.wake_one();
         return called;
     }
 
@@ -159,14 +159,14 @@ class Core {
     void abandon(unsigned worker, std::uint32_t slot) {
         const std::uint32_t next = finish(worker, slot, Progress::failed);
         if (next != kEmpty && !WHET_GRAPH_PLANT(abandon_loses_successor)) queues_[worker]->push(next - 1);
-        sleep_.announce_all();
+        sleep_.wake_everybody();
     }
 
     // A worker that stops looking for work shows what it holds to the others. One is enough: it passes the call on.
     // Costs no system call while nobody sleeps, because a submitter comes by here whenever a ring was full.
     void step_aside(unsigned worker) {
         if (WHET_GRAPH_PLANT(step_aside_silent)) return;
-        if (stream_.holds_run(worker) || queues_[worker]->maybe_ready()) sleep_.announce();
+        if (stream_.holds_run(worker) || queues_[worker]->maybe_ready()) sleep_.wake_one();
     }
 
     bool producers_failed(std::uint32_t slot) {
@@ -251,7 +251,7 @@ class Core {
             if (ready_from_stream(worker, sequence, left, slot)) return true;
         }
         while (stream_.claim(worker, sequence, left)) {
-            if (left != 0 && !WHET_GRAPH_PLANT(claim_announces_nothing)) sleep_.announce();
+            if (left != 0 && !WHET_GRAPH_PLANT(claim_announces_nothing)) sleep_.wake_one();
             do {
                 if (ready_from_stream(worker, sequence, left, slot)) return true;
             } while (stream_.take(worker, sequence, left));
@@ -277,7 +277,7 @@ class Core {
         std::uint32_t left = 0;
         while (stream_.steal(worker, sequence, left)) {
             turns_[worker].counts.stolen.add(1);
-            if (left != 0) sleep_.announce();
+            if (left != 0) sleep_.wake_one();
             do {
                 if (ready_from_stream(worker, sequence, left, slot)) return true;
             } while (stream_.take(worker, sequence, left));
@@ -315,7 +315,7 @@ class Core {
 
     std::uint32_t poll(unsigned worker, unsigned owner) {
         const std::uint32_t moved = look_through(worker, owner, shape_.poll_budget);
-        if (moved > 1) sleep_.announce();
+        if (moved > 1) sleep_.wake_one();
         return moved;
     }
 
@@ -339,7 +339,7 @@ class Core {
     void push_ready(unsigned worker, const std::uint32_t* slots, std::uint32_t count) {
         if (count == 0) return;
         queues_[worker]->push(count, [&slots] { return *slots++; });
-        sleep_.announce();
+        sleep_.wake_one();
     }
 
     // Publishes the result of a task and returns a successor to run next (plus one), or kEmpty. Further successors go
@@ -385,7 +385,7 @@ class Core {
     SlotTable<Seam> table_;
     Readiness<Seam> readiness_;
     Stream<Seam> stream_;
-    Sleep<Seam> sleep_;
+    Parking<Seam> sleep_;
     std::vector<std::unique_ptr<ReadyQueue<Seam>>> queues_;
     std::unique_ptr<Turn[]> turns_;
 };

@@ -6,6 +6,9 @@
 
 namespace whet::graph {
 
+inline constexpr const char* kEndedThread = "the body ended its thread";
+inline constexpr const char* kUnknownException = "an exception that is no std::exception";
+
 struct Failure {
     int result = 0;          // what the body returned
     std::uint32_t name = 0;  // of the task

@@ -83,8 +83,14 @@ class SlotTable {
     std::uint64_t task_in(std::uint32_t slot, std::uint64_t head) const {
         return head - 1 - ((head - 1 - slot) & (window_ - 1));
     }
-    Slot<Seam>& operator[](std::uint32_t slot) { return slots_[slot]; }
-    WiredSlot<Seam>& wired(std::uint32_t slot) { return wired_[slot]; }
+    Slot<Seam>& operator[](std::uint32_t slot) {
+        Seam::check_index(slot, window_);
+        return slots_[slot];
+    }
+    WiredSlot<Seam>& wired(std::uint32_t slot) {
+        Seam::check_index(slot, window_);
+        return wired_[slot];
+    }
     Flag& flag(std::uint32_t slot) { return flags_[slot]; }
 
     // Slot numbers of the producers. Beyond kInlineFanin they live in an array that the submitter frees at retirement.
@@ -101,6 +107,7 @@ class SlotTable {
     std::uint64_t link(std::uint64_t edge) {
         const std::uint32_t slot = static_cast<std::uint32_t>(edge >> 32) - 1;
         const std::uint32_t index = static_cast<std::uint32_t>(edge);
+        Seam::check_index(slot, window_);
         if (slots_[slot].fanin_count.get() <= Seam::kInlineFanin) return wired_[slot].link[index].get();
         return link_spill_[slot][index].get();
     }

@@ -2,16 +2,11 @@
 #include <algorithm>
 #include <numeric>
 
-#include "graph/replay/replay.hpp"
+#include "graph/replay/plan.hpp"
 
 namespace whet::graph {
 
 namespace {
-
-// Components smaller than this are run in groups, so that a claim is paid once per group.
-constexpr std::uint32_t kRunTasks = 256;
-// From this many successors on, a range is handed on instead of single tasks.
-constexpr std::uint32_t kWide = 16;
 
 BuildReport refuse(std::string message, std::int64_t index = -1) {
     BuildReport report;
@@ -23,13 +18,13 @@ BuildReport refuse(std::string message, std::int64_t index = -1) {
 
 BuildReport check(const ReplayInput& input, std::size_t bodies) {
     const std::int64_t n = input.tasks;
-    if (n < 0 || n > ReplayGraph::kMostTasks) return refuse("the number of tasks does not fit 31 bits");
+    if (n < 0 || n > ReplayPlan::kMostTasks) return refuse("the number of tasks does not fit 31 bits");
     if (input.start[0] != 0) return refuse("the predecessor offsets do not begin with 0", 0);
     for (std::int64_t t = 0; t < n; ++t) {
         if (input.start[t + 1] < input.start[t]) return refuse("the predecessor offsets descend", t + 1);
     }
     const std::int64_t edges = input.start[n];
-    if (edges > ReplayGraph::kMostTasks - n) return refuse("tasks and edges together do not fit 31 bits");
+    if (edges > ReplayPlan::kMostTasks - n) return refuse("tasks and edges together do not fit 31 bits");
     for (std::int64_t e = 0; e < edges; ++e) {
         if (input.preds[e] < 0 || input.preds[e] >= n) return refuse("a predecessor is not a task", e);
     }
@@ -108,9 +103,9 @@ std::uint32_t root_of(std::vector<std::uint32_t>& parent, std::uint32_t t) {
 
 }  // namespace
 
-BuildReport ReplayGraph::build(const ReplayInput& input, std::vector<ReplayBody> bodies) {
-    *this = ReplayGraph{};
-    BuildReport report = check(input, bodies.size());
+BuildReport ReplayPlan::build(const ReplayInput& input, std::vector<ReplayBody> table, PlanShape shape) {
+    *this = ReplayPlan{};
+    BuildReport report = check(input, table.size());
     if (!report.ok) return report;
     std::vector<std::uint32_t> waiting;
     const std::vector<std::int32_t> order = sort_tasks(input, waiting);
@@ -119,14 +114,14 @@ BuildReport ReplayGraph::build(const ReplayInput& input, std::vector<ReplayBody>
         report.cycle = find_cycle(input, waiting);
         return report;
     }
-    bodies_ = std::move(bodies);
-    lay_out(input, order);
+    bodies = std::move(table);
+    lay_out(input, order, shape);
     return report;
 }
 
-void ReplayGraph::lay_out(const ReplayInput& input, const std::vector<std::int32_t>& order) {
+void ReplayPlan::lay_out(const ReplayInput& input, const std::vector<std::int32_t>& order, const PlanShape& shape) {
     const auto n = static_cast<std::uint32_t>(input.tasks);
-    edges_ = input.start[n];
+    edges = input.start[n];
     std::vector<std::uint32_t> parent(n);
     std::iota(parent.begin(), parent.end(), 0U);
     for (std::uint32_t t = 0; t < n; ++t) {
@@ -149,21 +144,20 @@ void ReplayGraph::lay_out(const ReplayInput& input, const std::vector<std::int32
         }
         ++size[component[t]];
     }
-    components_ = static_cast<std::int64_t>(size.size());
-    // The last sixteenth of the work stays shared, so that no worker sits idle while another ends a long component.
+    components = static_cast<std::int64_t>(size.size());
     std::vector<std::uint32_t> place_of_component(size.size());
     std::vector<bool> solo(size.size());
     std::uint32_t at = 0;
-    run_start_ = {0};
+    run_start = {0};
     for (std::size_t c = 0; c < size.size(); ++c) {
-        solo[c] = size[c] <= n / 16 && at + size[c] <= n - n / 16;
+        solo[c] = size[c] <= n / shape.parts && at + size[c] <= n - n / shape.parts;
         if (!solo[c]) continue;
         place_of_component[c] = at;
         at += size[c];
-        if (at - run_start_.back() >= kRunTasks) run_start_.push_back(at);
+        if (at - run_start.back() >= shape.run_tasks) run_start.push_back(at);
     }
-    solo_end_ = at;
-    if (run_start_.back() != at) run_start_.push_back(at);
+    solo_end = at;
+    if (run_start.back() != at) run_start.push_back(at);
     for (std::size_t c = 0; c < size.size(); ++c) {
         if (solo[c]) continue;
         place_of_component[c] = at;
@@ -172,54 +166,51 @@ void ReplayGraph::lay_out(const ReplayInput& input, const std::vector<std::int32
     std::vector<std::uint32_t> place(n);
     for (const std::int32_t t : order) place[static_cast<std::size_t>(t)] = place_of_component[component[t]]++;
 
-    nodes_.resize(n);
-    kinds_.assign(n, 0);
-    if (input.tensors || input.scalars) arguments_.resize(n);
+    nodes.resize(n);
+    kinds.assign(n, 0);
+    if (input.tensors || input.scalars) arguments.resize(n);
     for (std::uint32_t t = 0; t < n; ++t) {
-        Node& node = nodes_[place[t]];
+        Node& node = nodes[place[t]];
         node.task = static_cast<std::int32_t>(t);
         node.fan_in = static_cast<std::uint32_t>(input.start[t + 1] - input.start[t]);
-        if (input.kind) kinds_[place[t]] = input.kind[t];
-        if (!arguments_.empty()) {
-            arguments_[place[t]] = {input.tensors ? input.tensors + input.tensor_start[t] : nullptr,
-                                    input.scalars ? input.scalars + input.scalar_start[t] : nullptr};
+        if (input.kind) kinds[place[t]] = input.kind[t];
+        if (!arguments.empty()) {
+            arguments[place[t]] = {input.tensors ? input.tensors + input.tensor_start[t] : nullptr,
+                                   input.scalars ? input.scalars + input.scalar_start[t] : nullptr};
         }
         for (std::int64_t e = input.start[t]; e < input.start[t + 1]; ++e) {
-            ++nodes_[place[static_cast<std::size_t>(input.preds[e])]].successors;
+            ++nodes[place[static_cast<std::size_t>(input.preds[e])]].successors;
         }
     }
     std::uint32_t first = 0;
-    for (Node& node : nodes_) {
+    for (Node& node : nodes) {
         node.first_successor = first;
         first += node.successors;
         node.successors = 0;
     }
-    successors_.resize(first);
+    successors.resize(first);
     // In place order, so that the successors of a node ascend and lie near each other.
     for (std::uint32_t p = 0; p < n; ++p) {
-        const auto t = static_cast<std::size_t>(nodes_[p].task);
+        const auto t = static_cast<std::size_t>(nodes[p].task);
         for (std::int64_t e = input.start[t]; e < input.start[t + 1]; ++e) {
-            Node& from = nodes_[place[static_cast<std::size_t>(input.preds[e])]];
-            successors_[from.first_successor + from.successors++] = p;
+            Node& from = nodes[place[static_cast<std::size_t>(input.preds[e])]];
+            successors[from.first_successor + from.successors++] = p;
         }
     }
-    wide_.assign(n, false);
+    wide.assign(n, false);
     for (std::uint32_t p = 0; p < n; ++p) {
-        const Node& node = nodes_[p];
-        if (node.successors < kWide) continue;
-        const auto* begin = successors_.data() + node.first_successor;
-        wide_[p] =
-            std::all_of(begin, begin + node.successors, [this](std::uint32_t s) { return nodes_[s].fan_in == 1; });
+        const Node& node = nodes[p];
+        if (node.successors < shape.wide) continue;
+        const auto* begin = successors.data() + node.first_successor;
+        wide[p] = std::all_of(begin, begin + node.successors, [this](std::uint32_t s) { return nodes[s].fan_in == 1; });
     }
     for (const bool shared : {false, true}) {
-        for (std::uint32_t p = shared ? solo_end_ : 0; p < (shared ? n : solo_end_); ++p) {
-            if (nodes_[p].fan_in == 0) successors_.push_back(p);
+        for (std::uint32_t p = shared ? solo_end : 0; p < (shared ? n : solo_end); ++p) {
+            if (nodes[p].fan_in == 0) successors.push_back(p);
         }
-        (shared ? shared_roots_ : solo_roots_) = static_cast<std::uint32_t>(successors_.size()) - first;
+        (shared ? shared_roots : solo_roots) = static_cast<std::uint32_t>(successors.size()) - first;
     }
-    shared_roots_ -= solo_roots_;
-    arrivals_ = std::make_unique<std::atomic<std::uint32_t>[]>(n);
-    poisoned_ = std::make_unique<std::atomic<std::uint8_t>[]>(n);
+    shared_roots -= solo_roots;
 }
 
 }  // namespace whet::graph

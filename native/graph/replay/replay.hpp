@@ -4,7 +4,6 @@
 // workers share; a component that one worker runs alone needs no counters at all, its stored order is enough.
 #pragma once
 
-#include <atomic>
 #include <cstdint>
 #include <functional>
 #include <memory>
@@ -12,36 +11,10 @@
 #include <vector>
 
 #include "graph/pool/pool.hpp"
+#include "graph/protocol/atomics.hpp"
+#include "graph/replay/plan.hpp"
 
 namespace whet::graph {
-
-// The same body as a submitted task has: tensor addresses, scalar words, the pointer of its table row. Nonzero fails
-// the task. A body must not throw. A null call is a barrier.
-struct ReplayBody {
-    int (*call)(void* const* tensors, const std::uint64_t* scalars, void* user) = nullptr;
-    void* user = nullptr;
-};
-
-// Arrays as the caller has them. Predecessors of task t: preds[start[t]] .. preds[start[t + 1]]; they and `kind` are
-// read during build only. Tensor addresses and scalar words are laid out the same way, stay the caller's and are read
-// at every replay; without them a body gets no tensors, and its own task number as the only scalar.
-struct ReplayInput {
-    std::int64_t tasks = 0;
-    const std::int64_t* start = nullptr;
-    const std::int64_t* preds = nullptr;
-    const std::uint16_t* kind = nullptr;  // index into the body table; null: all 0
-    void* const* tensors = nullptr;
-    const std::int64_t* tensor_start = nullptr;
-    const std::uint64_t* scalars = nullptr;
-    const std::int64_t* scalar_start = nullptr;
-};
-
-struct BuildReport {
-    bool ok = true;
-    std::string message;              // empty when ok
-    std::int64_t index = -1;          // first bad element
-    std::vector<std::int32_t> cycle;  // t0 -> t1 -> .. -> t0, each the predecessor of the next
-};
 
 struct ReplaySpan {
     std::int64_t start_ns = 0;
@@ -88,16 +61,19 @@ struct ReplayOptions {
     std::uint64_t timeout_ns = 0;
 };
 
+template <class Seam>
+struct ReplayState;
+template <class Seam>
+class ReplaySession;
+
 class ReplayGraph {
   public:
-    static constexpr std::int64_t kMostTasks = (std::int64_t{1} << 31) - 2;
-
     ReplayGraph();
     ~ReplayGraph();
     ReplayGraph(const ReplayGraph&) = delete;
     ReplayGraph& operator=(const ReplayGraph&) = delete;
 
-    // Checks and stores the graph. On failure the object stays empty and the report says why.
+    // Checks and stores the graph. On failure the object stays empty and the report says why. Not while a replay runs.
     BuildReport build(const ReplayInput& input, std::vector<ReplayBody> bodies);
 
     // Runs every task once, each after its predecessors. One replay of a graph at a time; the caller sees to that.
@@ -105,61 +81,25 @@ class ReplayGraph {
     static constexpr std::uint64_t kGrace_ns = 200'000'000;
     ReplayReport replay(Pool& pool, const ReplayOptions& options = {});
 
-    std::int64_t tasks() const { return static_cast<std::int64_t>(nodes_.size()); }
-    std::int64_t edges() const { return edges_; }
-    std::int64_t components() const { return components_; }
+    std::int64_t tasks() const { return plan_.tasks(); }
+    std::int64_t edges() const { return plan_.edges; }
+    std::int64_t components() const { return plan_.components; }
     // Tasks in components that one worker runs alone when the replay may coarsen.
-    std::int64_t solo_tasks() const { return solo_end_; }
+    std::int64_t solo_tasks() const { return plan_.solo_end; }
 
   private:
-    struct Worker;
-    struct Session;
-    // Places are positions in the stored order: components one after the other, each in topological order.
-    struct Node {
-        std::uint32_t first_successor = 0;
-        std::uint32_t successors = 0;
-        std::uint32_t fan_in = 0;
-        std::int32_t task = 0;
-    };
-
-    ReplayGraph& operator=(ReplayGraph&&) noexcept;
+    using Session = ReplaySession<MachineSeam>;
     class Watchman;
-    void seat_workers(unsigned count, std::size_t capacity);
     Session& begin_session(const ReplayOptions& options, unsigned count, bool solo);
-    void set_out(Session& session);
     bool settle();
     void finish(ReplayReport& report);
-    void lay_out(const ReplayInput& input, const std::vector<std::int32_t>& order);
 
-    std::vector<Node> nodes_;
-    std::vector<std::uint16_t> kinds_;
-    struct Arguments {
-        void* const* tensors;
-        const std::uint64_t* scalars;
-    };
-    std::vector<Arguments> arguments_;  // by place; empty when no task has any
-    // Successor places by node; then the roots of the solo part; then the roots of the shared part.
-    std::vector<std::uint32_t> successors_;
-    // Bit set: the node has many successors and each of them waits for it alone, so they are handed on as one range.
-    std::vector<bool> wide_;
-    std::vector<std::uint32_t> run_start_;  // solo runs: whole components, at least kRunTasks tasks together
-    std::vector<ReplayBody> bodies_;
-    // Arrivals. They go up in one replay and down in the next, so that nothing is reset in between.
-    std::unique_ptr<std::atomic<std::uint32_t>[]> arrivals_;
-    std::unique_ptr<std::atomic<std::uint8_t>[]> poisoned_;
-    std::vector<std::unique_ptr<Worker>> workers_;  // kept between replays: their deques are large
-    std::size_t deque_capacity_ = 0;
+    ReplayPlan plan_;
+    std::unique_ptr<ReplayState<MachineSeam>> state_;
+    // Belongs to the graph, because a body that does not return may hold it longer than the caller waits.
     std::unique_ptr<Session> session_;
     bool in_session_ = false;  // while a replay runs, and as long as bodies of one that was left are running
     RegionEnd left_;           // how that one was left
-    bool poison_left_ = false;
-    bool solo_down_ = false;
-    bool shared_down_ = false;
-    std::uint32_t solo_end_ = 0;
-    std::uint32_t solo_roots_ = 0;
-    std::uint32_t shared_roots_ = 0;
-    std::int64_t edges_ = 0;
-    std::int64_t components_ = 0;
 };
 
 }  // namespace whet::graph
