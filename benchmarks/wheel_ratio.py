@@ -18,7 +18,7 @@ from whet import msm
 rng = np.random.default_rng(1)
 scalars = rng.integers(0, 2**60, (2**13, 4), dtype=np.uint64)
 found = {}
-for backend in ("ifma", "adx", "portable"):
+for backend in ("ifma", "avx2", "adx", "portable"):
     try:
         engine = msm.Engine([(1, 2), (1, 2)] * 2**12, backend=backend, threads=1)
     except Exception:

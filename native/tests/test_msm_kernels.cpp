@@ -8,6 +8,7 @@
 #include "check.hpp"
 #include "field/bn254.hpp"
 #include "msm/affine/cpuid.hpp"
+#include "msm/affine/forms.hpp"
 #include "msm/engine/engine.hpp"
 
 using namespace whet;
@@ -18,8 +19,8 @@ namespace {
 constexpr std::size_t points = 512, groups = 40, rounds = 9;
 std::mt19937_64 random_bits(77);
 
-// In Montgomery form as the portable kernel has it: the limbs themselves are the awkward ones.
-Fp awkward() {
+// In the Montgomery form of a kernel: the limbs themselves are the awkward ones, of 64 bits or of the kernel's 51.
+Fp awkward(const Fp& to_plain_form) {
     Limbs<4> limbs;
     const u64 kind = random_bits() % 8;
     for (std::size_t i = 0; i < 4; ++i) {
@@ -27,7 +28,16 @@ Fp awkward() {
         limbs[i] = kind < 5 ? some[random_bits() % 8] : kind == 5 ? Fp::modulus[i] : random_bits();
     }
     if (kind == 5) limbs[0] -= 1 + random_bits() % 3;
-    return Fp::from_montgomery_limbs(Fp::reduce(limbs));
+    if (kind == 6) {
+        constexpr u64 some[] = {0, 1, u64{1} << 50, (u64{1} << 50) - 1, (u64{1} << 50) + 1, (u64{1} << 51) - 1};
+        limbs = {};
+        for (unsigned bit = 0; bit < 255; bit += 51) {
+            const u64 limb = some[random_bits() % std::size(some)];
+            limbs[bit / 64] |= limb << bit % 64;
+            if (bit % 64 > 13 && bit < 192) limbs[bit / 64 + 1] |= limb >> (64 - bit % 64);
+        }
+    }
+    return Fp::from_montgomery_limbs(Fp::reduce(limbs)) * to_plain_form;
 }
 
 struct Work {
@@ -37,10 +47,11 @@ struct Work {
     std::vector<Group> lists;
 };
 
-Work make_work() {
+Work make_work(const Kernel& kernel) {
     Work work;
+    const Fp to_plain_form = form_factor(kernel.montgomery_bits, 256);
     while (work.table.size() < 2 * points) {
-        const Fp value = awkward();
+        const Fp value = awkward(to_plain_form);
         if (work.table.size() % 2 == 1 && value.is_zero()) continue;  // no point of the curve has y = 0
         work.table.push_back(value);
     }
@@ -69,7 +80,7 @@ struct Answer {
 
 // Results in the form of the portable kernel again. `scale`: what its form must be multiplied by for this kernel.
 Answer run(const Kernel& kernel, const Work& work) {
-    const Fp scale = kernel.montgomery_bits == 260 ? Fp::from_u64(16) : Fp::one();
+    const Fp scale = form_factor(256, kernel.montgomery_bits);
     std::vector<Fp> table = work.table;
     for (Fp& value : table) value *= scale;
     const std::size_t room = (kernel.scratch_bytes + 63) / 64 * 64;
@@ -116,14 +127,15 @@ int main() {
     CHECK(ifma_kernel.usable());
 #endif
     check_instructions_are_asked_for();
-    u64 doublings = 0, cancellations = 0;
+    u64 doublings = 0, cancellations = 0, compared = 0;
     for (int repeat = 0; repeat < 60; ++repeat) {
-        const Work work = make_work();
-        const Answer want = run(portable_kernel, work);
-        doublings += want.counts.doublings;
-        cancellations += want.counts.cancellations;
         for (const Kernel* kernel : all_kernels()) {
             if (!kernel->usable() || kernel == &portable_kernel) continue;
+            const Work work = make_work(*kernel);
+            const Answer want = run(portable_kernel, work);
+            ++compared;
+            doublings += want.counts.doublings;
+            cancellations += want.counts.cancellations;
             const Answer got = run(*kernel, work);
             CHECK(got.present == want.present);
             CHECK(got.counts.doublings == want.counts.doublings);
@@ -134,6 +146,6 @@ int main() {
             CHECK(different == 0);
         }
     }
-    CHECK(doublings > 0 && cancellations > 0);
+    CHECK(compared == 0 || (doublings > 0 && cancellations > 0));
     return whet::test::finish("msm kernels");
 }

@@ -136,7 +136,7 @@ import json
 from whet import msm
 from whet._native import decode
 found = {}
-for name in ("ifma", "adx", "portable"):
+for name in ("ifma", "avx2", "adx", "portable"):
     try:
         with msm.Engine([(1, 2)] * 5000, backend=name) as engine:
             found[name] = [str(engine.backend), str(engine(list(range(5000))))]

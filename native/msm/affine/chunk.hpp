@@ -95,6 +95,7 @@ struct Kernel {
 extern const Kernel portable_kernel;
 #if defined(__x86_64__)
 extern const Kernel adx_kernel;
+extern const Kernel avx2_kernel;
 extern const Kernel ifma_kernel;
 #endif
 

@@ -41,6 +41,20 @@ void prepare_scalar(const std::byte* points, std::size_t n, bool montgomery, std
     }
 }
 
+void prepare_scalar_255(const std::byte* points, std::size_t n, bool montgomery, std::byte* table) {
+    prepare_scalar(points, n, montgomery, table);
+    for (std::size_t i = 0; i < 2 * n; ++i) {
+        Limbs<4> value;
+        std::memcpy(&value, table + field_bytes * i, field_bytes);
+        const u64 odd = u64{0} - (value[0] & 1);  // half of it, or of it and p, which fit 256 bits
+        Limbs<4> p = Fp::modulus;
+        for (u64& limb : p) limb &= odd;
+        add_to(value, p);
+        value = shift_right(value, 1);
+        std::memcpy(table + field_bytes * i, &value, field_bytes);
+    }
+}
+
 void decompose_scalar(const std::byte* scalars, std::size_t n, const Digits& digits) {
     u128 bias = 0;
     unsigned position = 0;

@@ -23,7 +23,9 @@ bool in_vectors(const Kernel& kernel, std::size_t n) { return &kernel == &ifma_k
 
 StrausSum one_by_one(const Kernel& kernel) {
 #if defined(__x86_64__)
-    if (&kernel == &adx_kernel || (&kernel == &ifma_kernel && adx_kernel.usable())) return straus_adx;
+    if (&kernel == &adx_kernel || (&kernel == &ifma_kernel && adx_kernel.usable()) ||
+        (&kernel == &avx2_kernel && adx_kernel.usable()))
+        return straus_adx;
 #endif
     static_cast<void>(kernel);
     return straus_portable;
@@ -44,6 +46,7 @@ std::size_t small_most(const Kernel& kernel) {
 #if defined(__x86_64__)
     if (&kernel == &ifma_kernel) return most_beside_vectors;
     if (&kernel == &adx_kernel) return most_beside_adx;
+    if (&kernel == &avx2_kernel && adx_kernel.usable()) return most_beside_adx;
 #endif
     static_cast<void>(kernel);
     return most_beside_portable;
@@ -70,11 +73,11 @@ G1Affine small_sum(const Kernel& kernel, const std::byte* points, unsigned form_
     const StrausSum sum = one_by_one(kernel);
     if (form_bits == 256) return sum(points, scalars, n, scratch, counts, entries);
     auto* const plain = static_cast<std::byte*>(scratch) + straus_bytes(n);
-    static const Fp sixteenth = Fp::from_u64(16).inverse();
+    const Fp to_plain_form = form_factor(form_bits, 256);
     for (std::size_t i = 0; i < 2 * n; ++i) {
         Limbs<4> value;
         std::memcpy(&value, points + field_bytes * i, field_bytes);
-        const Fp converted = Fp::from_montgomery_limbs(value) * sixteenth;
+        const Fp converted = Fp::from_montgomery_limbs(value) * to_plain_form;
         std::memcpy(plain + field_bytes * i, &converted, field_bytes);
     }
     return sum(plain, scalars, n, scratch, counts, entries);

@@ -1,6 +1,7 @@
 // Sums of so few points that buckets would cost more than they save: which code, and up to how many.
 #pragma once
 
+#include "msm/affine/forms.hpp"
 #include "msm/affine/jacobian.hpp"
 #include "msm/affine/straus.hpp"
 

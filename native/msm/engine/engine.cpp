@@ -304,12 +304,12 @@ template <class Workspace>
 void Run::keep_bits(Workspace& workspace, unsigned first, unsigned last) {
     const Plan& plan = report_.plan;
     const Sums sums = workspace.level(2);
-    const Fp sixteenth = Fp::from_u64(16).inverse();
+    const Fp to_plain_form = form_factor(kernel_.montgomery_bits, 256);
     const auto coordinate = [&](const std::byte* from) {
         Limbs<4> limbs;
         std::memcpy(&limbs, from, field_bytes);
         const Fp value = Fp::from_montgomery_limbs(limbs);
-        return kernel_.montgomery_bits == 260 ? value * sixteenth : value;
+        return kernel_.montgomery_bits == 256 ? value : value * to_plain_form;
     };
     for (unsigned w = first; w < last; ++w) {
         for (unsigned b = 0; b < plan.width[w]; ++b) {

@@ -8,7 +8,7 @@ namespace whet::msm {
 std::vector<const Kernel*> all_kernels() {
     return {
 #if defined(__x86_64__)
-        &ifma_kernel, &adx_kernel,
+        &ifma_kernel, &avx2_kernel, &adx_kernel,
 #endif
         &portable_kernel};
 }

@@ -4,6 +4,7 @@
 #include <cstring>
 
 #include "curve/bn254.hpp"
+#include "msm/affine/forms.hpp"
 #include "msm/engine/errors.hpp"
 
 namespace whet::msm {
@@ -47,12 +48,11 @@ void Table::fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, con
     infinite_.insert(infinite_.erase(from, to), found.begin(), found.end());
 }
 
-// Between R = 2^256 and R = 2^260: times 16, or divided by it.
+// From one Montgomery form to another.
 void Table::convert(graph::Pool& pool, const std::byte* from, unsigned from_bits) {
     block_.reserve(size_ * point_bytes);
     std::byte* const to = block_.as<std::byte>();
-    const Fp sixteen = Fp::from_u64(16);
-    const Fp factor = from_bits < montgomery_bits_ ? sixteen : sixteen.inverse();
+    const Fp factor = form_factor(from_bits, montgomery_bits_);
     pool.parallel_for((size_ + points_per_task - 1) / points_per_task, [&](std::size_t task, unsigned) {
         const std::size_t first = 2 * task * points_per_task;
         const std::size_t last = std::min(first + 2 * points_per_task, 2 * size_);
@@ -72,7 +72,7 @@ void Table::require_points(graph::Pool& pool, const std::string& path, unsigned 
     enum class Defect { none, range, curve, infinity };
     const std::size_t tasks = (size_ + points_per_task - 1) / points_per_task;
     std::vector<std::pair<std::size_t, Defect>> first(tasks, {0, Defect::none});
-    const Fp factor = form_bits == 260 ? Fp::from_u64(16).inverse() : Fp::one();
+    const Fp factor = form_factor(form_bits, 256);
     pool.parallel_for(tasks, [&](std::size_t task, unsigned) {
         const std::size_t begin = task * points_per_task, end = std::min(begin + points_per_task, size_);
         auto infinite = std::lower_bound(infinite_.begin(), infinite_.end(), begin);

@@ -12,6 +12,7 @@
 #include <cstring>
 #include <utility>
 
+#include "msm/affine/forms.hpp"
 #include "msm/engine/errors.hpp"
 #include "msm/engine/plan.hpp"
 #include "msm/engine/table.hpp"
@@ -108,7 +109,7 @@ Header read_header(const std::string& path, int file, std::size_t file_bytes) {
             "prepare the points again with this build and save them");
     if (header.header_checksum != header_checksum(header)) refuse(path, "has a damaged header", save_again);
     if (header.bytes_per_point != point_bytes || header.points > max_points || header.infinite_points > header.points ||
-        (header.montgomery_bits != 256 && header.montgomery_bits != 260))
+        !is_known_form(header.montgomery_bits))
         refuse(path, "has a header that makes no sense", save_again);
     if (file_bytes != header_bytes + data_bytes(header))
         refuse(path,

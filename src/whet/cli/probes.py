@@ -78,6 +78,8 @@ def _cpu(_: Path | None) -> list[Finding]:
     cores = cpu.get("usable_cores", "?")
     if {"avx512f", "avx512ifma"} <= flags:
         best = "AVX-512 IFMA"
+    elif {"avx2", "fma"} <= flags:
+        best = "AVX2 and FMA"
     elif {"bmi2", "adx"} <= flags:
         best = "mulx and adx"
     else:

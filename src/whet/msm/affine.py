@@ -1,6 +1,6 @@
 """The fast engine as a variant: batch-affine sums on the best kernel of this CPU. See native/msm/README.md.
 
-`backend` is ifma, adx, portable or auto; the environment variable WHET_MSM_BACKEND decides what auto means.
+`backend` is ifma, avx2, adx, portable or auto; the environment variable WHET_MSM_BACKEND decides what auto means.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from whet._native import msm as native
 from whet.msm.validate import Limbs
 from whet.protocol import MemoryRow
 
-BACKENDS = ("auto", "ifma", "adx", "portable")
+BACKENDS = ("auto", "ifma", "avx2", "adx", "portable")
 OVERRIDE = "WHET_MSM_BACKEND"
 POINT_BYTES = 64  # x and y
 LONGEST_SHORT_SCALAR_BITS = 127  # longer scalars all have the same plan

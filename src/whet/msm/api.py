@@ -116,7 +116,7 @@ class Engine:
 
     Points and scalars are whatever `msm` takes. Points of an open file are those that its reader has checked.
 
-    `backend` (ifma, adx, portable) forces the kernel of the fast variant. A call takes `cancel`, anything with
+    `backend` (ifma, avx2, adx, portable) forces the kernel of the fast variant. A call takes `cancel`, anything with
     `is_set()` such as threading.Event, and `progress`, which is called with the share done now and then.
 
     `memory_budget` bounds the bytes that the engine allocates, prepared points included. Where these alone would be too
@@ -265,7 +265,7 @@ class Engine:
 
     @property
     def backend(self) -> str:
-        """The kernel in use: ifma, adx or portable."""
+        """The kernel in use: ifma, avx2, adx or portable."""
         return self._affine().native.backend
 
     def _affine(self) -> AffineSums:

@@ -155,7 +155,7 @@ TABLE: dict[str, Implementation] = {
     "affine": Implementation(
         VariantSpec(
             "affine",
-            "batch-affine buckets, GLV, every core; AVX-512 IFMA, mulx/adx or portable",
+            "batch-affine buckets, GLV, every core; AVX-512 IFMA, AVX2, mulx/adx or portable",
             (
                 Knob("backend", "auto", choices=BACKENDS, help="kernel; auto takes the fastest of this CPU"),
                 Knob("windows", 0, minimum=0, maximum=64, help="number of windows; 0 is automatic"),
