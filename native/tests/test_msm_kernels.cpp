@@ -1,6 +1,7 @@
 // The kernels against the portable one on coordinates made of awkward limbs: zeros, ones, all bits, the modulus and its
 // neighbours. A sum of lists follows the addition formulas whether or not its points lie on the curve, so any limbs
 // can be put into a table. Random points never reach these carries: a limb of zero has probability 2^-64.
+#include <cfenv>
 #include <cstring>
 #include <random>
 #include <vector>
@@ -96,7 +97,11 @@ Answer run(const Kernel& kernel, const Work& work) {
                          reinterpret_cast<std::byte*>(answer.sums.data()),
                          answer.present.data(),
                          scratch};
+    // A kernel that works with doubles must not take over how its caller rounds, nor change it.
+    std::fesetround(FE_TOWARDZERO);
     kernel.sum_lists(chunk, answer.counts);
+    CHECK(std::fegetround() == FE_TOWARDZERO);
+    std::fesetround(FE_TONEAREST);
     std::free(scratch);
     const Fp back = scale.inverse();
     for (Fp& value : answer.sums) {
