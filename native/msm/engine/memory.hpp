@@ -28,7 +28,9 @@ class Ledger {
     std::atomic<long> fail_after_{-1};
 };
 
-// Zeroed when it is fresh; contents are lost when it grows. Owned by one thread at a time.
+// Contents are anything when it is fresh, and lost when it grows. Owned by one thread at a time. A room that is given
+// back stays with the process, up to `most_kept_bytes` in all, for the next block that wants one like it.
+constexpr std::size_t most_kept_bytes = std::size_t{48} << 20;
 class Block {
   public:
     Block(Ledger& ledger, const char* name) : ledger_(ledger), name_(name) {}
