@@ -3,6 +3,7 @@
     python benchmarks/msm_peers                                   1 to 2^14 points on one thread; a few minutes
     python benchmarks/msm_peers --full                            1 to 2^20, one and two threads; about an hour
     python benchmarks/msm_peers --sizes 18 --threads 2 --profiles random,E      one piece of that
+    python benchmarks/msm_peers --peers gnark,arkworks            only these
     python benchmarks/msm_peers --sizes 18 --again                also where a time is known already
     python benchmarks/msm_peers --page docs/msm-peers.md          writes the page from what all runs kept
 
@@ -48,6 +49,7 @@ def main() -> None:
     parser.add_argument("--sizes", help="such as 10,12,14: powers of two")
     parser.add_argument("--threads", help="such as 1,2")
     parser.add_argument("--profiles", help="such as random,E")
+    parser.add_argument("--peers", help="such as gnark,arkworks; all by default")
     parser.add_argument("--rounds", type=int, default=3)
     parser.add_argument("--patience", type=float, default=5.0, help="seconds that a call may take")
     parser.add_argument("--again", action="store_true")
@@ -72,7 +74,9 @@ def main() -> None:
         slow = partial(too_slow, rows, n, workers, options.patience)
         bench = Bench(n, workers, options.rounds, options.patience, slow)
         try:
-            bench.load([name for name, why in trouble.items() if not why])
+            chosen = options.peers.split(",") if options.peers else list(trouble)
+            bench.load([name for name, why in trouble.items() if not why and name in chosen])
+            bench.absent |= {name: "left out of this run" for name in trouble if name not in chosen}
             for profile in wanted:
                 row = bench.measure(profile)
                 show(row)
