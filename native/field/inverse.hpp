@@ -149,4 +149,8 @@ Limbs<N> inverse_vartime(const Limbs<N>& value, const Limbs<N>& modulus) {
     return narrow<N>(d);
 }
 
+// Made in inverse.cpp alone: of several copies the linker keeps one for all, and files that are compiled for newer
+// processors include this header too.
+extern template Limbs<4> inverse_vartime<4>(const Limbs<4>&, const Limbs<4>&);
+
 }  // namespace whet

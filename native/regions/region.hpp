@@ -107,7 +107,10 @@ class Sheet {
         stop_ = now_ns();
     }
 
-    void add(std::size_t worker, std::size_t region, std::int64_t entry, std::int64_t exit) noexcept {
+    // Inlined wherever it is used, like the trip that calls it: of several copies the linker keeps one for all, and
+    // that may be one that was compiled for a newer processor.
+    [[gnu::always_inline]] void add(std::size_t worker, std::size_t region, std::int64_t entry,
+                                    std::int64_t exit) noexcept {
         if (worker >= workers_ || region >= regions_.size()) {
             strays_.fetch_add(1, std::memory_order_relaxed);
             return;
@@ -166,7 +169,7 @@ class Sheet {
         return found;
     }
 
-    static void put(std::int64_t& to, std::int64_t value) noexcept {
+    [[gnu::always_inline]] static void put(std::int64_t& to, std::int64_t value) noexcept {
         std::atomic_ref<std::int64_t>(to).store(value, std::memory_order_relaxed);
     }
     static std::int64_t got(const std::int64_t& from, std::memory_order order) noexcept {
@@ -306,7 +309,7 @@ class Trip {
         static_assert(std::is_integral_v<Which> || std::is_enum_v<Which>,
                       "the region is its index in the sheet's list, or an enum with these values");
     }
-    ~Trip() { sheet_.add(worker_, region_, entry_, now_ns()); }
+    [[gnu::always_inline]] ~Trip() { sheet_.add(worker_, region_, entry_, now_ns()); }
     Trip(const Trip&) = delete;
     Trip& operator=(const Trip&) = delete;
 
