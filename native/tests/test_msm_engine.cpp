@@ -309,13 +309,13 @@ void check_room_for_digits() {
 
 // Plans by the lengths of scalars: room for every digit, and never more expensive than one by the longest scalar.
 void check_plans_by_length() {
-    std::mt19937_64 random_bits(17);
+    std::mt19937_64 mixed_bits(17);
     for (int repeat = 0; repeat < 2000; ++repeat) {
         Lengths lengths;
         std::size_t n = 0;
-        for (u64 kinds = 1 + random_bits() % 6; kinds > 0; --kinds) {
-            const std::size_t count = random_bits() % (std::size_t{1} << (random_bits() % 20));
-            lengths.of[random_bits() % (Lengths::most + 1)] += count;
+        for (u64 kinds = 1 + mixed_bits() % 6; kinds > 0; --kinds) {
+            const std::size_t count = mixed_bits() % (std::size_t{1} << (mixed_bits() % 20));
+            lengths.of[mixed_bits() % (Lengths::most + 1)] += count;
             n += count;
         }
         lengths.of[Lengths::most] += 1;
