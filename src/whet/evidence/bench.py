@@ -87,7 +87,7 @@ def settle_allocator() -> None:
 
     glibc returns free memory to the system until blocks of that size have been freed once, so one kernel with the same
     temporary arrays costs a page fault for each of their pages or none at all, four times as long or not, by what the
-    process happened to read before: a longer source file, a revision's list of packages. All benches begin settled.
+    process happened to read before, such as a longer source file. All benches begin settled.
     """
     bytearray(LARGEST_HEAP_BLOCK - 2 * PAGE_BYTES)
 
