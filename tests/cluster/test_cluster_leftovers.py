@@ -12,7 +12,8 @@ import psutil
 import pytest
 from test_cluster_connection import run_alone
 
-STARTS = int(os.environ.get("WHET_RAY_STARTS", "5"))  # 50 in `make soak`
+# 50 in `make soak`. Beside builds a start was seen to take a minute: the system gives Ray's workers the least of it.
+STARTS = int(os.environ.get("WHET_RAY_STARTS", "3"))
 
 
 def mentioning(text: str) -> list[str]:
@@ -26,7 +27,7 @@ def mentioning(text: str) -> list[str]:
     return found
 
 
-@pytest.mark.timeout(60 + 60 * STARTS)
+@pytest.mark.timeout(60 + 200 * STARTS)
 def test_starts_leave_nothing(ray_installed, tried):
     """The last thread's call is under way when the cluster is closed; the first start ends by an error, the second by a
     signal handler that closes in the middle of a call.
@@ -78,7 +79,7 @@ def test_starts_leave_nothing(ray_installed, tried):
                 assert not left, left
             print(*told, sep="; ")
             """,
-            timeout_s=60 * STARTS,
+            timeout_s=200 * STARTS,
             TMPDIR=folder,
         )
         assert printed.strip() == "; ".join(["the cluster is closed"] * (STARTS - 1))

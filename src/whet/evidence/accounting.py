@@ -7,6 +7,9 @@ Who lies only now and then makes blocks differ, and so widens that interval: a s
 
 Warming up before a turn, a call that does not count and tidying, is not timed. Work that a variant moves there is found
 by balance: what it takes more than a rival's is held against what its timed calls save.
+
+To refuse a variant its lie must be shown; to call it faster, the absence of one. On a crowded machine neither may be
+possible, and then there is no verdict.
 """
 
 from __future__ import annotations
@@ -50,11 +53,27 @@ Value = Callable[[Sample], float]
 
 
 @dataclass(frozen=True)
-class Moved:
-    """Work that may have been moved from the timed calls of a turn to its warm-up, beside what these save."""
+class Balance:
+    """By block: what a turn costs off its clock beyond what it costs others and `slack_ns`, and what it saves on it."""
 
-    excess_ns: float
-    saved_ns: float
+    excess: Array
+    saved: Array
+    slack_ns: float
+
+    def shown(self, alarms: float) -> bool:
+        """Whether what is spent makes up for the saving, beyond what chance does in a share `alarms` of trials."""
+        return bool(self.saved.mean() > 0) and _beyond_zero(self.excess - MOVED_SHARE * self.saved, alarms)
+
+    def ruled_out(self, alarms: float) -> bool:
+        """Whether it does not, as surely."""
+        return _beyond_zero(MOVED_SHARE * self.saved - self.excess, alarms)
+
+    @property
+    def excess_ns(self) -> float:
+        return float(self.excess.mean()) + self.slack_ns
+
+    def __str__(self) -> str:
+        return f"{self.excess_ns / 1e6:.3f} ms, and its timed calls save {self.saved.mean() / 1e6:.3f} ms"
 
 
 @dataclass
@@ -108,7 +127,7 @@ class Accounts:
         """The outside span is longer than the claim by more than a turn costs."""
         if not self.near:
             return None
-        slack_ns = TURN_SLACK_NS + THREAD_SLACK_NS * (self.threads.get(name, 1) - 1)
+        slack_ns = self._turn_slack(name)
         over = self._over(own, empty, _outside, slack_ns)
         if over is None:
             over = self._often(own, empty, _outside, slack_ns)
@@ -119,46 +138,79 @@ class Accounts:
             f"{over / 1e6:.3f} ms of a turn of {self._typical(own) / 1e6:.3f} ms by its own clock lie outside of it",
         )
 
-    def _worked(self, name: str, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
+    def _turn_slack(self, name: str) -> float:
+        return TURN_SLACK_NS + THREAD_SLACK_NS * (self.threads.get(name, 1) - 1)
+
+    def _worked(
+        self, name: str, own: Sequence[Sample], empty: Sequence[Sample], alarms: float = FALSE_ALARMS
+    ) -> Red | None:
         """It used more processor time than its claim has room for.
 
         Always by means: processor time adds up, and where the system counts it in ticks of 10 ms a median is a tick.
         """
         threads = self.threads.get(name, 1)
         slack_ns = TURN_SLACK_NS + (SPIN_SLACK_NS * (threads - 1) if self._parallel(own) else THREAD_SLACK_NS)
-        over = self._over(own, empty, lambda s: s.cpu_ns - s.wall_ns * self.cores.get(s.block, 1), slack_ns, "mean")
+        over = self._over(own, empty, self._unexplained, slack_ns, judge="mean", alarms=alarms)
         if over is None:
             return None
         return Red("worked outside its clock", f"{over / 1e6:.3f} ms of processor time per turn fit into no window")
+
+    def _unexplained(self, sample: Sample) -> float:
+        """Processor time for which there is no room in the time that it claims."""
+        return sample.cpu_ns - sample.wall_ns * self.cores.get(sample.block, 1)
 
     def _prepared(self, name: str, samples: Mapping[str, Sequence[Sample]]) -> Red | None:
         """Its warm-ups do what its timed calls leave out, by more than caches can explain."""
         others = [arm for arm in samples if arm not in (name, CONTROL, EMPTY)]
         for rival in [] if name == CONTROL else others if name == self.baseline else [self.baseline]:
             own = samples[name]
-            moved = self.moved(own, samples.get(rival, ()), FALSE_ALARMS)
-            if moved is None:
+            moved = self._moved(own, samples.get(rival, ()), TURN_SLACK_NS, "mean")
+            if moved is None or not moved.shown(FALSE_ALARMS):
                 continue
             turn_ns = float(np.mean([s.wall_ns for s in own]))
             call_ns = float(np.mean([s.wall_ns / s.calls for s in own]))
             if moved.excess_ns > max(MOVED_TURN * turn_ns, MOVED_CALLS * call_ns):
-                return Red("worked outside its clock", f"{moved_in_words(moved, rival)} of a turn")
+                return Red("worked outside its clock", f"warming up takes it longer than {rival} by {moved} of a turn")
         return None
 
-    def moved(self, own: Sequence[Sample], other: Sequence[Sample], alarms: float) -> Moved | None:
-        """What warming up costs `own` more than `other`, if that makes up for what its timed calls save."""
-        mine, theirs = (_by_block(some, self._excess, "mean") for some in (own, other))
-        walls = [_by_block(some, lambda s: s.wall_ns / s.calls, "mean") for some in (own, other)]
-        calls = own[0].calls if own else 1
-        common = sorted(mine.keys() & theirs.keys())
+    def doubt(self, winner: str, rival: str, samples: Mapping[str, Sequence[Sample]]) -> str | None:
+        """Why what `winner` saves may be no saving, where work off its clock that makes up for it is not ruled out."""
+        own, other, empty = samples[winner], samples[rival], samples.get(EMPTY, ())
+        slack_ns = self._turn_slack(winner)
+        judge: Judge = "median" if self.judge == "median" else "mean"
+        moved = self._moved(own, other, slack_ns, judge)
+        if moved and not moved.ruled_out(FALSE_DOUBTS):
+            return f"{winner} may have moved work: warming up takes it longer than {rival} by {moved}"
+        hidden = self._balance(own, other, empty, _outside, slack_ns=slack_ns, judge=judge)
+        if hidden and not hidden.ruled_out(FALSE_DOUBTS):
+            return f"{winner} may have worked outside its clock: a turn lies outside of it by {hidden}"
+        # Processor time may be counted in ticks, too coarse to rule anything out: here it is the excess that must show.
+        worked = self._worked(winner, own, empty, FALSE_DOUBTS)
+        return f"{winner} may have {worked.reason}: {worked.detail}" if worked else None
+
+    def _moved(self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge) -> Balance | None:
+        return self._balance(own, other, other, self._excess, slack_ns=slack_ns, judge=judge)
+
+    def _balance(
+        self,
+        own: Sequence[Sample],
+        rival: Sequence[Sample],
+        usual: Sequence[Sample],
+        value: Value,
+        *,
+        slack_ns: float,
+        judge: Judge,
+    ) -> Balance | None:
+        """What `value` is beyond that of `usual` samples, beside what timed calls save against those of `rival`."""
+        mine, theirs = _by_block(own, value, judge), _by_block(usual, value, judge)
+        quick, slow = (_by_block(some, lambda s: s.wall_ns / s.calls, judge) for some in (own, rival))
+        common = sorted(mine.keys() & theirs.keys() & slow.keys())
         # Elsewhere a program is data: it cannot tell its calls apart.
         if not self.near or len(common) < LEAST_BLOCKS:
             return None
-        excess = np.array([mine[b] - theirs[b] - TURN_SLACK_NS for b in common])
-        saved = np.array([(walls[1][b] - walls[0][b]) * calls for b in common])
-        if saved.mean() <= 0 or not _beyond_zero(excess - MOVED_SHARE * saved, alarms):
-            return None
-        return Moved(float(excess.mean()) + TURN_SLACK_NS, float(saved.mean()))
+        excess = np.array([mine[b] - theirs[b] - slack_ns for b in common])
+        saved = np.array([(slow[b] - quick[b]) * own[0].calls for b in common])
+        return Balance(excess, saved, slack_ns)
 
     def _excess(self, sample: Sample) -> float:
         return self.warm_ups.get(sample.variant, {}).get(sample.round, 0.0)
@@ -199,7 +251,14 @@ class Accounts:
         return None if over is None else Red("host work", f"{over / 1e6:.3f} ms more {more}: {hint}")
 
     def _over(
-        self, own: Sequence[Sample], other: Sequence[Sample], value: Value, slack_ns: float, judge: Judge | None = None
+        self,
+        own: Sequence[Sample],
+        other: Sequence[Sample],
+        value: Value,
+        slack_ns: float,
+        *,
+        judge: Judge | None = None,
+        alarms: float = FALSE_ALARMS,
     ) -> float | None:
         """By how much `own` exceeds `other` and what is allowed, if that is beyond chance; in nanoseconds."""
         judge = judge or self.judge
@@ -209,7 +268,7 @@ class Accounts:
         if len(common) < LEAST_BLOCKS:
             return None
         excess = np.array([mine[b] - theirs[b] - self.effect * walls[b] - slack_ns for b in common])
-        if not _beyond_zero(excess, FALSE_ALARMS):
+        if not _beyond_zero(excess, alarms):
             return None
         return float(np.mean([mine[b] - theirs[b] for b in common]))
 
@@ -234,13 +293,6 @@ class Accounts:
 
     def _parallel(self, own: Sequence[Sample]) -> bool:
         return max((self.cores.get(s.block, 1) for s in own), default=1) > 1
-
-
-def moved_in_words(moved: Moved, rival: str) -> str:
-    return (
-        f"warming up takes it {moved.excess_ns / 1e6:.3f} ms longer than {rival}, and its timed calls save "
-        f"{moved.saved_ns / 1e6:.3f} ms"
-    )
 
 
 def _beyond_zero(values: Array, alarms: float) -> bool:

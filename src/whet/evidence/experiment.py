@@ -15,7 +15,7 @@ import msgspec
 from whet import units
 from whet.errors import DeviceGone
 from whet.evidence import environment, seeds, statistics, verdict, warnings
-from whet.evidence.accounting import FALSE_DOUBTS, Accounts, moved_in_words
+from whet.evidence.accounting import Accounts
 from whet.evidence.adapter import adapter_of
 from whet.evidence.cases import smaller
 from whet.evidence.clock import Batch, batch
@@ -313,15 +313,14 @@ class Experiment:
         return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
 
     def _balanced(self, said: Verdict, result: Result, accounts: Accounts) -> Verdict:
-        """A saving that untimed work makes up for is none, or cannot be told from one that is."""
+        """A saving that may be made up for off the clock is none that can be told."""
         arms = {Outcome.FASTER: (said.candidate, said.baseline), Outcome.SLOWER: (said.baseline, said.candidate)}
         if said.outcome not in arms:
             return said
-        winner, rival = arms[said.outcome]
-        moved = accounts.moved(result.samples[winner], result.samples[rival], FALSE_DOUBTS)
-        if moved is None:
+        doubt = accounts.doubt(*arms[said.outcome], result.samples)
+        if doubt is None:
             return said
-        told = f"{winner} may have moved work: {moved_in_words(moved, rival)}; --regime cold times every call"
+        told = f"{doubt}; an idle machine tells more, and --regime cold times every call"
         return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
 
     def _outside(self, name: str, result: Result) -> statistics.Interval | None:
