@@ -45,7 +45,7 @@ demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's
 	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --report report.html
 
 test: system setup driver lint ## everything that must hold
-	$(BIN)/pytest -n $(TEST_WORKERS)
+	$(BIN)/pytest -n $(TEST_WORKERS) --durations=30
 
 $(VENV)/.wheel: $(VENV)/.deps
 	$(BIN)/python -c '$(NAMES); print(*of["wheel"])' | xargs $(BIN)/pip install --quiet --disable-pip-version-check
