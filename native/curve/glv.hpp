@@ -19,8 +19,7 @@ constexpr std::size_t half_bits = 126;
 
 // A cube root of one mod r, and its partner among the cube roots of one mod p. The tests derive both.
 constexpr Limbs<4> lambda = {0x8b17ea66b99c90dd, 0x5bfc41088d8daaa7, 0xb3c4d79d41a91758, 0};
-constexpr Limbs<4> beta_canonical = {0x5763473177fffffe, 0xd4f263f1acdb5c4f, 0x59e26bcea0d48bac, 0};
-constexpr Fp beta = Fp::from_canonical(beta_canonical);
+constexpr Fp beta = Fp::from_canonical(Bn254BaseParams::cube_root_of_one);
 
 constexpr G1Affine endomorphism(const G1Affine& point) {
     return {WHET_FAULT(glv_beta_not_applied) ? point.x : point.x * beta, point.y};

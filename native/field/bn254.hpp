@@ -10,6 +10,8 @@ struct Bn254BaseParams {
     static constexpr const char* name = "fp";
     static constexpr Limbs<4> modulus = {0x3c208c16d87cfd47, 0x97816a916871ca8d, 0xb85045b68181585d,
                                          0x30644e72e131a029};
+    // Of the two of order three, the one that belongs to glv::lambda; the tests derive it.
+    static constexpr Limbs<4> cube_root_of_one = {0x5763473177fffffe, 0xd4f263f1acdb5c4f, 0x59e26bcea0d48bac, 0};
 };
 
 // r = 36 u^4 + 36 u^3 + 18 u^2 + 6 u + 1: the order of the group, so scalars. r - 1 is divisible by 2^28.

@@ -4,6 +4,7 @@
 #include <string>
 #include <vector>
 
+#include "field/plants.hpp"
 #include "msm/engine/engine.hpp"
 #include "msm/plants.hpp"
 #include "msm/reference.hpp"
@@ -73,6 +74,15 @@ bool wrong(const Kernel& kernel, const Case& one) {
 }
 
 constexpr const char* names[] = {"none", WHET_PLANT_LIST(WHET_PLANT_TEXT)};
+constexpr const char* field_names[] = {"none", WHET_FIELD_PLANT_LIST(WHET_PLANT_TEXT)};
+
+// Some case is wrong with the fault that is planted now, and none without one.
+void check_caught(const Kernel& kernel, const std::vector<Case>& cases, const char* name, bool planted) {
+    int caught = 0;
+    for (const Case& one : cases) caught += wrong(kernel, one);
+    if ((caught > 0) != planted) std::fprintf(stderr, "%s: %s: %d\n", kernel.name, name, caught);
+    CHECK((caught > 0) == planted);
+}
 
 }  // namespace
 
@@ -80,21 +90,20 @@ int main() {
     const std::vector<Case> cases = make_cases();
     for (const Kernel* kernel : all_kernels()) {
         if (!kernel->usable()) continue;
-        for (int plant = 0; plant < static_cast<int>(std::size(names)); ++plant) {
-            // The portable kernel has no arithmetic of its own; the faults of Fp are planted elsewhere. The vectors
-            // alone take eight points at a time.
-            const bool arithmetic = plant == static_cast<int>(Plant::carry_dropped) ||
-                                    plant == static_cast<int>(Plant::reduction_missing) ||
-                                    plant == static_cast<int>(Plant::lazy_zero_missed);
-            if (arithmetic && kernel == &portable_kernel) continue;
-            const bool in_vectors = std::string(names[plant]).starts_with("few_");
-            if (in_vectors && kernel->montgomery_bits != 260) continue;
+        for (std::size_t plant = 0; plant < std::size(names); ++plant) {
+            // The vectors alone take eight points at a time.
+            if (std::string(names[plant]).starts_with("few_") && kernel->montgomery_bits != 260) continue;
             Planted<Plant>::active = static_cast<Plant>(plant);
-            int caught = 0;
-            for (const Case& one : cases) caught += wrong(*kernel, one);
-            if ((caught > 0) != (plant > 0)) std::fprintf(stderr, "%s: %s: %d\n", kernel->name, names[plant], caught);
-            CHECK((caught > 0) == (plant > 0));
+            check_caught(*kernel, cases, names[plant], plant > 0);
         }
+        Planted<Plant>::active = Plant::none;
+        // The portable kernel has no arithmetic of its own; the faults of Fp are planted elsewhere.
+        if (kernel == &portable_kernel) continue;
+        for (std::size_t plant = 1; plant < std::size(field_names); ++plant) {
+            Planted<FieldPlant>::active = static_cast<FieldPlant>(plant);
+            check_caught(*kernel, cases, field_names[plant], true);
+        }
+        Planted<FieldPlant>::active = FieldPlant::none;
     }
     return whet::test::finish("planted faults of the msm engine");
 }

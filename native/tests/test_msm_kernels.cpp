@@ -8,7 +8,7 @@
 
 #include "check.hpp"
 #include "field/bn254.hpp"
-#include "msm/affine/cpuid.hpp"
+#include "field/cpuid.hpp"
 #include "msm/affine/forms.hpp"
 #include "msm/engine/engine.hpp"
 

@@ -5,9 +5,10 @@
 #include <algorithm>
 #include <cstring>
 
+#include "field/lanes51.hpp"
 #include "msm/affine/chunk.hpp"
-#include "msm/affine/lanes51.hpp"
 #include "msm/affine/scalar_input.hpp"
+#include "msm/plants.hpp"
 
 namespace whet::msm {
 
@@ -171,7 +172,7 @@ void multiply_up(const Chunk& chunk, Scratch& s, std::size_t groups, Products& r
 LaneMask is_multiple_of_p(const Lanes& a) {  // of a value below 2 p, limbs balanced
     constexpr RealLimbs zero = real_limbs({});
     const LaneMask plain = equals(a, zero);
-    if (WHET_PLANT(lazy_zero_missed)) return plain;
+    if (WHET_FIELD_PLANT(lazy_zero_missed)) return plain;
     return plain | equals(a, constants51.balanced_p) | equals(a, constants51.balanced_less);
 }
 Lanes balanced(const Lanes& a) { return {{balanced(a.half[0]), balanced(a.half[1])}}; }

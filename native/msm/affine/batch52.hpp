@@ -2,8 +2,8 @@
 // and the lazy bounds of their sums. In a header, and unnamed, because it is code of the files that have the flags.
 #pragma once
 
-#include "msm/affine/lanes52.hpp"
-#include "msm/plants.hpp"
+#include "field/lanes52.hpp"
+#include "field/plants.hpp"
 
 namespace whet::msm {
 
@@ -13,7 +13,7 @@ namespace {
 // result. Carries still to come move the top limb by 2^6 of its 2^46: far less than that margin.
 WHET_INLINE Lanes below_limit(Lanes a, const u64& limit, const Limbs52& multiple) {
     LaneMask over = _mm512_cmpgt_epi64_mask(a.limb[4], all_lanes(limit));
-    if (WHET_PLANT(reduction_missing)) over = 0;
+    if (WHET_FIELD_PLANT(reduction_missing)) over = 0;
     WHET_UNROLL for (int i = 0; i < 5; ++i) a.limb[i] =
         _mm512_mask_sub_epi64(a.limb[i], over, a.limb[i], all_lanes(multiple[static_cast<std::size_t>(i)]));
     return tidy(a);
@@ -70,7 +70,7 @@ inline Products invert(const Products& run) {
 
 inline LaneMask is_multiple_of_p(const Lanes& tidy_value) {  // of a value below 5 p
     LaneMask zero = 0;
-    for (int k = 0; k < (WHET_PLANT(lazy_zero_missed) ? 1 : 5); ++k) zero |= equals(tidy_value, constants52.p[k]);
+    for (int k = 0; k < (WHET_FIELD_PLANT(lazy_zero_missed) ? 1 : 5); ++k) zero |= equals(tidy_value, constants52.p[k]);
     return zero;
 }
 

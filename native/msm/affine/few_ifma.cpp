@@ -12,6 +12,7 @@
 #include "curve/glv.hpp"
 #include "msm/affine/batch52.hpp"
 #include "msm/affine/ifma_input.hpp"
+#include "msm/plants.hpp"
 
 namespace whet::msm {
 
@@ -63,7 +64,7 @@ struct Sizes {
 LaneMask is_zero_lane(const Lanes& carried_value) {
     const Lanes value = masked(product(carried_value, all_lanes(constants52.one)));  // below 2 p
     return equals(value, constants52.p[0]) |
-           (WHET_PLANT(lazy_zero_missed) ? LaneMask{0} : equals(value, constants52.p[1]));
+           (WHET_FIELD_PLANT(lazy_zero_missed) ? LaneMask{0} : equals(value, constants52.p[1]));
 }
 
 WHET_INLINE Lanes y_difference(const Addition& one) {  // (3 p - y1) + y2: in (0.75 p, 5.25 p)

@@ -107,7 +107,7 @@ WHET_INLINE Lanes gather_signed_y(const std::byte* table, const u32* entries) {
 
 // 4 p - x1 + x2: in (0.5 p, 5 p), carried.
 WHET_INLINE Lanes x_difference(const Lanes& x2, const Lanes& x1) {
-    if (WHET_PLANT(carry_dropped)) return plus(x2, minus(all_lanes(constants52.p[4]), x1));
+    if (WHET_FIELD_PLANT(carry_dropped)) return plus(x2, minus(all_lanes(constants52.p[4]), x1));
     return carried(plus(x2, minus(all_lanes(constants52.p[4]), x1)));
 }
 

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "curve/glv.hpp"
+#include "field/lanes52.hpp"
 #include "msm/affine/chunk.hpp"
-#include "msm/affine/lanes52.hpp"
 
 namespace whet::msm {
 

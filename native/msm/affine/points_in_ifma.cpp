@@ -1,8 +1,8 @@
 // Points read and checked eight at a time with AVX-512 IFMA: both coordinates below p, the curve equation, Montgomery
 // form. Against the plain code (6 multiplications a point, one by one): the same in lanes, 9 products for eight points.
 // What that should buy is the ratio of the products, 27 ns against 3 a lane. Limit: the latency of x, x^2, x^3.
+#include "field/lanes52.hpp"
 #include "msm/affine/chunk.hpp"
-#include "msm/affine/lanes52.hpp"
 #include "msm/affine/points_in.hpp"
 
 namespace whet::msm {

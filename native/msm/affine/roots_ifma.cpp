@@ -2,7 +2,7 @@
 // Against the plain variant (one by one, bit by bit): the same exponent in windows of four bits, 252 squarings and 76
 // products instead of 110. That should buy the ratio of the products, 54 ns against 5 a lane, and a tenth for the
 // windows. It presses on the two IFMA ports: a product alone waits for its own reduction, hence two vectors.
-#include "msm/affine/lanes52.hpp"
+#include "field/lanes52.hpp"
 #include "msm/affine/roots.hpp"
 
 namespace whet::msm {

@@ -194,6 +194,7 @@ void Run::cut_digits(const std::byte* scalars, Workspace& workspace, unsigned fi
                            first,          last};
         kernel_.decompose(scalars + field_bytes * begin, std::min(scalars_per_task, plan.n - begin), to);
     });
+    if (WHET_PLANT(window_lost)) std::fill_n(digits + (last - first - 1) * plan.halves(), plan.halves(), 0);
     const auto& infinite = table_.infinite();
     const auto from = std::lower_bound(infinite.begin(), infinite.end(), options_.offset);
     for (auto at = from; at != infinite.end() && *at < options_.offset + plan.n; ++at) {
@@ -330,7 +331,7 @@ G1Affine Run::compute(const std::byte* scalars, Workspace& workspace) {
         constexpr double buckets_share = 0.85;  // of a batch's time
         control_.base = static_cast<double>(first) / plan.windows;
         control_.span = buckets_share * (last - first) / plan.windows;
-        cut_digits(scalars, workspace, first, WHET_PLANT(window_lost) ? last - 1 : last);
+        cut_digits(scalars, workspace, first, last);
         fill_buckets(workspace, first, last);
         workspace.lists.sum(points, workspace.level(0), report_.counts, control_);
         clock_.end(Stage::buckets);

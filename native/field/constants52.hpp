@@ -5,7 +5,7 @@
 
 #include "field/bn254.hpp"
 
-namespace whet::msm {
+namespace whet {
 
 using Limbs52 = std::array<u64, 5>;
 constexpr u64 mask52 = (u64{1} << 52) - 1;
@@ -60,4 +60,4 @@ struct Constants52 {
 };
 extern Constants52 constants52;
 
-}  // namespace whet::msm
+}  // namespace whet

@@ -1,8 +1,6 @@
-#include "msm/affine/constants52.hpp"
+#include "field/constants52.hpp"
 
-#include "curve/glv.hpp"
-
-namespace whet::msm {
+namespace whet {
 
 namespace {
 
@@ -42,7 +40,7 @@ Constants52 constants52 = {
     split52(power_of_two_mod_p(264)),
     split52(power_of_two_mod_p(256)),
     nine_times_p(),
-    times_r(glv::beta),
+    times_r(Fp::from_canonical(Bn254BaseParams::cube_root_of_one)),
 };
 
-}  // namespace whet::msm
+}  // namespace whet

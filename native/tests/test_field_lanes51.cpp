@@ -4,10 +4,9 @@
 #include <random>
 
 #include "check.hpp"
-#include "msm/affine/lanes51.hpp"
+#include "field/lanes51.hpp"
 
 using namespace whet;
-using namespace whet::msm;
 
 namespace {
 

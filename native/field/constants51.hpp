@@ -6,7 +6,7 @@
 
 #include "field/bn254.hpp"
 
-namespace whet::msm {
+namespace whet {
 
 using Limbs51 = std::array<u64, 5>;  // unsigned
 constexpr u64 mask51 = (u64{1} << 51) - 1;
@@ -105,4 +105,4 @@ extern Constants51 constants51;
 Limbs<4> reduced51(const Limbs<4>& value);              // to canonical
 Limbs<4> inverse_or_zero51(const Limbs<4>& canonical);  // mod p
 
-}  // namespace whet::msm
+}  // namespace whet

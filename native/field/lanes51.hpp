@@ -9,13 +9,13 @@
 
 #include <immintrin.h>
 
-#include "msm/affine/constants51.hpp"
-#include "msm/plants.hpp"
+#include "field/constants51.hpp"
+#include "field/plants.hpp"
 
 #define WHET_UNROLL _Pragma("GCC unroll 10")
 #define WHET_INLINE inline __attribute__((always_inline))
 
-namespace whet::msm {
+namespace whet {
 
 namespace {
 
@@ -70,7 +70,7 @@ WHET_INLINE Four balanced(Four a) {
     WHET_UNROLL for (int i = 0; i < 4; ++i) {
         const Real carry = _mm256_sub_pd(_mm256_add_pd(a.limb[i], magic), magic);
         a.limb[i] = _mm256_sub_pd(a.limb[i], carry);
-        if (!WHET_PLANT(carry_dropped)) a.limb[i + 1] = _mm256_fmadd_pd(carry, down, a.limb[i + 1]);
+        if (!WHET_FIELD_PLANT(carry_dropped)) a.limb[i + 1] = _mm256_fmadd_pd(carry, down, a.limb[i + 1]);
     }
     return a;
 }
@@ -78,7 +78,7 @@ WHET_INLINE Four balanced(Four a) {
 WHET_INLINE Four nearest_zero(Four a) {
     const Real magic = all_lanes(constants51.low);
     Real times = _mm256_sub_pd(_mm256_fmadd_pd(a.limb[4], all_lanes(constants51.over_p), magic), magic);
-    if (WHET_PLANT(reduction_missing)) times = _mm256_setzero_pd();
+    if (WHET_FIELD_PLANT(reduction_missing)) times = _mm256_setzero_pd();
     WHET_UNROLL for (std::size_t i = 0; i < 5; ++i) a.limb[i] =
         _mm256_fnmadd_pd(times, all_lanes(constants51.p[i]), a.limb[i]);
     return balanced(a);
@@ -300,4 +300,4 @@ class NearestRounding {
 
 }  // namespace
 
-}  // namespace whet::msm
+}  // namespace whet

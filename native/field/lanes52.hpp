@@ -7,12 +7,12 @@
 
 #include <immintrin.h>
 
-#include "msm/affine/constants52.hpp"
+#include "field/constants52.hpp"
 
 #define WHET_UNROLL _Pragma("GCC unroll 10")
 #define WHET_INLINE inline __attribute__((always_inline))
 
-namespace whet::msm {
+namespace whet {
 
 using Word = __m512i;
 struct Lanes {
@@ -232,4 +232,4 @@ WHET_INLINE void scatter_points(const Lanes& tidy_x, const Lanes& tidy_y, std::b
     }
 }
 
-}  // namespace whet::msm
+}  // namespace whet

@@ -1,7 +1,7 @@
 // Which instructions this x86 has, where the compiler's own question does not know their name (gcc 12: adx).
 #pragma once
 
-namespace whet::msm {
+namespace whet {
 
 struct CpuidAnswer {
     unsigned eax, ebx, ecx, edx;
@@ -25,4 +25,4 @@ inline bool has_mulx_and_adx(Cpuid ask) {
     return (ebx >> 8 & 1) != 0 && (ebx >> 19 & 1) != 0;
 }
 
-}  // namespace whet::msm
+}  // namespace whet

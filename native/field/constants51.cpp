@@ -1,8 +1,6 @@
-#include "msm/affine/constants51.hpp"
+#include "field/constants51.hpp"
 
-#include "curve/glv.hpp"
-
-namespace whet::msm {
+namespace whet {
 
 namespace {
 
@@ -22,7 +20,8 @@ constexpr std::array<WordFour, 16> make_masks() {
 constexpr Limbs51 p51 = split51(Fp::modulus);
 // 2^204 / p, as near as a double comes.
 constexpr double over_p = 1 / (static_cast<double>(p51[4]) + static_cast<double>(p51[3]) * 0x1p-51);
-constexpr Limbs<4> beta_limbs = (glv::beta * Fp::from_canonical(two_to_the(255))).canonical();
+constexpr Limbs<4> beta_limbs =
+    (Fp::from_canonical(Bn254BaseParams::cube_root_of_one) * Fp::from_canonical(two_to_the(255))).canonical();
 
 }  // namespace
 
@@ -56,4 +55,4 @@ Limbs<4> inverse_or_zero51(const Limbs<4>& canonical) {
     return is_zero(canonical) ? canonical : inverse_vartime(canonical, Fp::modulus);
 }
 
-}  // namespace whet::msm
+}  // namespace whet
