@@ -11,14 +11,11 @@ the waiting of one for the other as well.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
 from statistics import geometric_mean, median
 from typing import Any
+
+import other_build
 
 POLICIES = ("wired", "polling", "hybrid")
 WORKLOADS = (
@@ -35,41 +32,12 @@ WORKLOADS = (
 LIMIT = 1.05
 
 
-class Build:
-    """One build in a process of its own, which times what it is asked for."""
-
-    def __init__(self, python: str, core: int) -> None:
-        self._process = subprocess.Popen(
-            [python, __file__, "--serve", "--core", str(core)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(python).parent,
-        )
-
-    def ask(self, row: dict[str, object]) -> float:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(row) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a build ended at {row}")
-        return float(json.loads(line))
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-
-
 def serve(core: int) -> None:
     """Reads rows, answers with the least CPU ns per task of a few runs. Imports only what every build has."""
+    asked = other_build.asked(core)
     import time
     from collections.abc import Callable
 
-    if core >= 0:
-        os.sched_setaffinity(0, {core})
     from whet.graph import Batch, Graph, Runtime, workloads
 
     try:
@@ -96,8 +64,7 @@ def serve(core: int) -> None:
 
         return submit_and_wait
 
-    for line in sys.stdin:
-        row = json.loads(line)
+    for row in asked:
         key = json.dumps([row["workload"], row["how"], row["edges"]])
         if key not in ways:
             ways.clear()
@@ -111,7 +78,7 @@ def serve(core: int) -> None:
             for _ in range(repeats):
                 ways[key]()
             best = min(best, (time.process_time_ns() - start) / (tasks * repeats))
-        print(json.dumps(best), flush=True)
+        other_build.answer(best)
 
 
 def rows(names: list[str], workers: int) -> list[dict[str, object]]:
@@ -125,15 +92,12 @@ def rows(names: list[str], workers: int) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", help="the python of the other build's environment")
+    parser = other_build.options(__doc__)
     parser.add_argument("--pairs", type=int, default=5, help="fresh processes of each build")
     parser.add_argument("--calls", type=int, default=3, help="runs of a row before the other build's turn")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each build at a row")
-    parser.add_argument("--core", type=int, default=0, help="where both run; -1 leaves it to the system")
     parser.add_argument("--workers", type=int, default=1)
     parser.add_argument("--workloads", default=",".join(WORKLOADS))
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.core)
@@ -143,7 +107,7 @@ def main() -> None:
     asked = rows(options.workloads.split(","), options.workers)
     least: list[list[dict[str, float]]] = [[] for _ in asked]
     for _ in range(options.pairs):
-        builds = {"base": Build(options.base, options.core), "this": Build(sys.executable, options.core)}
+        builds = other_build.both(options.base, __file__, options.core)
         for place, row in enumerate(asked):
             best = dict.fromkeys(builds, float("inf"))
             for _ in range(options.rounds):

@@ -10,60 +10,27 @@ threads by the clock instead, which wants an idle machine.
 
 from __future__ import annotations
 
-import argparse
 import json
-import os
-import subprocess
-import sys
-from pathlib import Path
+
+import other_build
 
 PREPARED = [1, 2, 8, 64, 256, 1024, 4096, 16384, 65536, 262144]
 ONE_SHOT = [1, 8, 32, 4096, 16384, 65536]
 PROFILES = ["C", "D", "sparse"]
 
 
-class Build:
-    """One build in a process of its own, which times what it is asked for."""
-
-    def __init__(self, python: str, core: int) -> None:
-        self._process = subprocess.Popen(
-            [python, __file__, "--serve", "--core", str(core)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            text=True,
-            cwd=Path(python).parent,
-        )
-
-    def ask(self, cell: dict[str, object]) -> dict[str, object]:
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.write(json.dumps(cell) + "\n")
-        self._process.stdin.flush()
-        line = self._process.stdout.readline()
-        if not line:
-            raise SystemExit(f"a build ended at {cell}")
-        return json.loads(line)  # type: ignore[no-any-return]
-
-    def close(self) -> None:
-        assert self._process.stdin is not None
-        self._process.stdin.close()
-        self._process.wait(timeout=60)
-
-
 def serve(core: int) -> None:
     """Reads cells, answers with the least microseconds of a few calls. Imports only what every build has."""
+    asked = other_build.asked(core)
     import time
 
-    if core >= 0:
-        os.sched_setaffinity(0, {core})
     from whet._native import curve
 
     from whet import msm
     from whet.msm import Engine, inputs
 
     made: dict[str, object] = {}
-    for line in sys.stdin:
-        cell = json.loads(line)
+    for cell in asked:
         n, how, profile = int(cell["n"]), cell["how"], cell["profile"]
         key = json.dumps([n, profile])
         if key not in made:
@@ -87,7 +54,7 @@ def serve(core: int) -> None:
             start = clock()
             answer = call()
             best = min(best, (clock() - start) / 1e3)
-        print(json.dumps({"us": best, "answer": str(answer)}), flush=True)
+        other_build.answer({"us": best, "answer": str(answer)})
 
 
 def cells(wall: bool) -> list[dict[str, object]]:
@@ -106,12 +73,9 @@ def cells(wall: bool) -> list[dict[str, object]]:
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--base", help="the python of the other build's environment")
+    parser = other_build.options(__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--core", type=int, default=0, help="where both run; -1 leaves it to the system")
     parser.add_argument("--wall", action="store_true", help="one and two threads by the clock")
-    parser.add_argument("--serve", action="store_true", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.serve:
         serve(options.core)
@@ -119,7 +83,7 @@ def main() -> None:
     if not options.base:
         parser.error("give --base")
     core = -1 if options.wall else options.core
-    builds = {"base": Build(options.base, core), "this": Build(sys.executable, core)}
+    builds = other_build.both(options.base, __file__, core)
     print("| what | n | threads | base, us | this, us | ratio |\n|---|---|---|---|---|---|")
     for cell in cells(options.wall):
         calls = max(1, min(40, 200_000 // int(str(cell["n"])) // 8))
@@ -128,7 +92,7 @@ def main() -> None:
         for _ in range(options.rounds):
             for name, build in builds.items():
                 got = build.ask({**cell, "calls": calls})
-                best[name] = min(best[name], float(str(got["us"])))
+                best[name] = min(best[name], float(got["us"]))
                 answers.add(got["answer"])
         if len(answers) != 1:
             raise SystemExit(f"the builds disagree: {cell}")
