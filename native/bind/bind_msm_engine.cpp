@@ -279,7 +279,7 @@ void bind_msm_engine(nb::module_& m) {
             "set_budget", [](AffineEngine& self, std::size_t bytes) { self.engine().set_budget(bytes); },
             nb::arg("bytes"))
         .def("open", &AffineEngine::open, nb::arg("path"), nb::arg("verify"), nb::arg("on_curve") = false,
-             nb::arg("copy") = false)
+             nb::arg("copy") = true)
         .def("save", &AffineEngine::save, nb::arg("path"))
         .def("run", &AffineEngine::run, nb::arg("scalars").noconvert(), nb::arg("offset"), nb::arg("windows"),
              nb::arg("poll").none() = nb::none())

@@ -35,9 +35,17 @@
     X(few_cancellation_missed)    \
     X(horner_bit_lost)
 
+// Faults of calls at the same time, which the thread sanitizer must see; they need not change an answer.
+#define WHET_RACE_PLANT_LIST(X) \
+    X(turn_not_taken)           \
+    X(trimmed_in_a_call)        \
+    X(closed_without_lock)
+
 namespace whet::msm {
 
 enum class Plant : int { none, WHET_PLANT_LIST(WHET_PLANT_ENTRY) };
 #define WHET_PLANT(name) WHET_PLANTED(::whet::msm::Plant, name)
+enum class RacePlant : int { none, WHET_RACE_PLANT_LIST(WHET_PLANT_ENTRY) };
+#define WHET_RACE_PLANT(name) WHET_PLANTED(::whet::msm::RacePlant, name)
 
 }  // namespace whet::msm

@@ -335,7 +335,7 @@ def test_a_file_truncated_under_its_map_is_refused(tmp_path):
     points, scalars, expected = known("collide", 50)
     path = tmp_path / "srs.whet"
     fast(points).save(path)
-    engine = Engine.open(path)
+    engine = Engine.open(path, copy=False)
     assert engine(scalars) == expected
     whole = path.read_bytes()
     with path.open("r+b") as file:
@@ -347,7 +347,7 @@ def test_a_file_truncated_under_its_map_is_refused(tmp_path):
     assert engine(scalars) == expected
 
 
-@pytest.mark.parametrize("options", [{"copy": True}, {"check": "on-curve"}, {"copy": True, "verify": False}])
+@pytest.mark.parametrize("options", [{}, {"check": "on-curve"}, {"verify": False}])
 def test_a_copy_outlives_its_file(options, tmp_path):
     points, scalars, expected = known("collide", 50)
     path = tmp_path / "srs.whet"
@@ -361,14 +361,14 @@ def test_a_copy_outlives_its_file(options, tmp_path):
             engine.save(tmp_path / "again")
         assert Engine.open(tmp_path / "again")(scalars) == expected
     with pytest.raises(BadInput, match="too short"):
-        Engine.open(path, copy=True)
+        Engine.open(path)
 
 
 CUT_SHORT = """
 import os, sys, threading
 from whet.msm import Engine
 path = sys.argv[1]
-engine = Engine.open(path, copy=True, backend="portable")
+engine = Engine.open(path, backend="portable")
 scalars = [3] * len(engine)
 expected = engine(scalars)
 cut = []
@@ -380,8 +380,10 @@ print(engine(scalars, progress=progress) == expected, len(cut))
 
 
 def test_a_file_that_is_cut_short_in_the_middle_of_a_call(tmp_path):
+    """With `copy=False` in CUT_SHORT the child ends by SIGBUS."""
     points = inputs.points_from_logs(inputs.logs("random", 200, 1)).repeat(30, axis=0)
-    Engine(points, montgomery=True, check=False).save(tmp_path / "srs.whet")
+    # For the same kernel, or the points would be converted, and a map would be left at once.
+    Engine(points, montgomery=True, check=False, backend="portable").save(tmp_path / "srs.whet")
     command = [sys.executable, "-c", CUT_SHORT, str(tmp_path / "srs.whet")]
     done = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
     assert done.stdout == "True 1\n", (done.returncode, done.stderr)

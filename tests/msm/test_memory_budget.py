@@ -231,9 +231,9 @@ def test_mapped_points_leave_the_budget_to_the_call(points, logs, tmp_path):
     saved.save(path)
     scalars = inputs.scalars("random", N, 8)
     with pytest.raises(BadInput, match="give at least") as caught:
-        Engine.open(path, memory_budget=1_000, threads=2)
+        Engine.open(path, copy=False, memory_budget=1_000, threads=2)
     budget = int(caught.value.cure.split()[3].replace(",", ""))
-    with Engine.open(path, memory_budget=budget, threads=2) as engine:
+    with Engine.open(path, copy=False, memory_budget=budget, threads=2) as engine:
         assert engine(scalars) == wanted(logs, scalars)
         assert sum(engine.ledger().values()) == total(engine) <= budget
     engine, _ = engine_within(points, 2_000_000)

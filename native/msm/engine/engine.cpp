@@ -366,7 +366,7 @@ class Engine::Turn {
         if (engine.turn_owner_.load(std::memory_order_relaxed) == std::this_thread::get_id())
             throw EngineError(Trouble::bad_input, "the engine was called from inside one of its own calls",
                               "return from the callback or signal handler first, or use another engine there");
-        while (!lock_.try_lock_for(std::chrono::milliseconds(5))) {
+        while (!WHET_RACE_PLANT(turn_not_taken) && !lock_.try_lock_for(std::chrono::milliseconds(5))) {
             if (control.cancel && control.cancel->load()) throw_cancelled();
             control.report(0);
         }
@@ -376,7 +376,7 @@ class Engine::Turn {
         // A call that waited while the engine was closed has made a workspace anew.
         if (engine_.closed_) engine_.trim_wanted_ = true;
         engine_.turn_owner_.store({}, std::memory_order_relaxed);
-        lock_.unlock();
+        if (lock_.owns_lock()) lock_.unlock();
         engine_.trim_if_wanted();
     }
 
@@ -429,7 +429,7 @@ void Engine::trim() {
 void Engine::trim_if_wanted() {
     while (trim_wanted_) {
         const std::unique_lock turn(turn_, std::try_to_lock);
-        if (!turn) return;
+        if (!turn && !WHET_RACE_PLANT(trimmed_in_a_call)) return;
         if (!trim_wanted_.exchange(false)) continue;
         workspace_.reset();
         small_.release();
@@ -439,7 +439,8 @@ void Engine::trim_if_wanted() {
 void Engine::close() {
     std::shared_ptr<Table> last;  // goes after the lock
     {
-        const std::lock_guard lock(table_lock_);
+        std::unique_lock lock(table_lock_, std::defer_lock);
+        if (!WHET_RACE_PLANT(closed_without_lock)) lock.lock();
         closed_ = true;
         last.swap(table_);
     }

@@ -58,7 +58,7 @@ class Engine {
     // points.
     void reserve(std::size_t n);
     void fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery);
-    void open(const std::string& path, Verify verify, Check check = Check::none, Hold hold = Hold::map);
+    void open(const std::string& path, Verify verify, Check check = Check::none, Hold hold = Hold::copy);
     void save(const std::string& path) const { require_table()->save(path); }
 
     std::size_t size() const {

@@ -23,9 +23,9 @@ class Table {
     // Points first .. first + n. `points`: n of 64 bytes, as Kernel::prepare takes them. No run may be under way.
     void fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, const std::byte* points, std::size_t n,
               bool montgomery);
-    // Maps a file that save() wrote, or reads it. A file for another Montgomery form is converted into memory
-    // instead. A checksum can be forged; `check` looks at every point. Whoever can write to a mapped file can change
-    // points after that, or end the process by cutting it short; a copy is out of reach.
+    // Reads a file that save() wrote, or maps it. A file for another Montgomery form is converted into memory in
+    // either case. A checksum can be forged; `check` looks at every point. Whoever can write to a mapped file can
+    // change points after that, or end the process by cutting it short; a copy is out of reach.
     static std::shared_ptr<Table> open(Ledger& ledger, const Kernel& kernel, graph::Pool& pool, const std::string& path,
                                        Verify verify, Check check, Hold hold);
     // Written beside the target, under a name that nobody has, and renamed over it: a reader never sees half a file,

@@ -157,7 +157,7 @@ def count_points(source: PointsFile) -> int:
     if source.is_prepared:
         from whet.msm import Engine
 
-        with Engine.open(source.path, verify=False, threads=1) as engine:
+        with Engine.open(source.path, verify=False, copy=False, threads=1) as engine:
             available = len(engine)
         if source.section is not None or source.offset > available or (source.n or 0) > available - source.offset:
             raise BadInput(f"{source.path} holds {available} points, not those asked for", cure="lower offset or n")

@@ -37,10 +37,9 @@ class Resident:
     def __init__(self, shard: Shard, options: Mapping[str, Any], told: Any) -> None:
         self.parts: list[tuple[Engine, int, int]] = []  # engine, its first point, how many
         if isinstance(shard.source, PointsFile) and len(shard) and shard.source.is_prepared:
-            mapped = {name: options[name] for name in ("backend", "threads") if name in options}
-            engine = Engine.open(
-                shard.source.path, check="none" if shard.source.check == "none" else "on-curve", **mapped
-            )
+            chosen = {name: options[name] for name in ("backend", "threads") if name in options}
+            trusted = shard.source.check == "none"  # then all workers of a machine share one map of the whole file
+            engine = Engine.open(shard.source.path, check="none" if trusted else "on-curve", copy=not trusted, **chosen)
             self.parts.append((engine, shard.source.offset + shard.start, len(shard)))
             told(len(shard))
             return

@@ -51,12 +51,12 @@ class Affine:
         *,
         verify: bool,
         on_curve: bool = False,
-        copy: bool = False,
+        copy: bool = True,
         backend: str = "auto",
         threads: int | None = None,
     ) -> Self:
-        """From a file that `save` wrote; mapped unless a `copy` is wanted. `verify` reads it once to compare its
-        checksum, `on_curve` to check every point.
+        """From a file that `save` wrote; mapped if no `copy` is wanted. `verify` compares its checksum, `on_curve`
+        checks every point.
         """
         made = cls(backend, threads)
         made._native.open(path, verify, on_curve, copy)

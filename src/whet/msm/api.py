@@ -202,23 +202,22 @@ class Engine:
         *,
         verify: bool = True,
         check: Literal["none", "on-curve"] = "none",
-        copy: bool | None = None,
+        copy: bool = True,
         backend: str = "auto",
         threads: int | None = None,
         memory_budget: int | None = None,
     ) -> Self:
-        """Maps a file that `save` wrote, or reads it with `copy=True`. `verify=False` skips its checksum: a map then
-        touches nothing but the header.
+        """Reads a file that `save` wrote: 64 bytes of memory a point, and what happens to the file later does not
+        matter. `verify=False` skips its checksum.
 
         The checksum finds damage, but anyone can compute it: `check="on-curve"` is for files that you do not trust. It
         looks at every point: coordinates below p, on the curve, infinity exactly where the file says so. What it passes
         gives one answer on every backend; sums over other files are undefined.
 
-        Mapped points do not count towards the memory budget: the system drops their pages when it needs them. The
-        length is checked here and before each call, but a file that another process cuts short in the middle of a call
-        ends this process with SIGBUS, as with every map: replace such files by renaming, never in place. A copy is 64
-        bytes a point of memory, and what happens to the file later does not matter; what is checked "on-curve" is
-        copied unless you say `copy=False`.
+        `copy=False` maps the file instead, for those who trust everyone who can write to it. Mapped points do not count
+        towards the memory budget, several processes share them, and without `verify` nothing but the header is touched.
+        The length is checked here and before each call, but a file that is cut short in the middle of a call ends this
+        process with SIGBUS, as with every map: replace such files by renaming, never in place.
         """
         engine = cls.__new__(cls)
         memory_budget = read_budget(memory_budget)
@@ -228,7 +227,7 @@ class Engine:
             system_path(path),
             verify=verify,
             on_curve=check == "on-curve",
-            copy=check == "on-curve" if copy is None else copy,
+            copy=copy,
             backend=backend,
             threads=read_threads(threads),
         )

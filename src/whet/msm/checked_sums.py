@@ -166,7 +166,7 @@ def require_equal(timed: Timed, expected: Point, checker: str) -> None:
 
 @dataclass(frozen=True)
 class PreparedSummands:
-    """Points in a file that `Engine.save` wrote, mapped; and scalars."""
+    """Points in a file that `Engine.save` wrote; and scalars."""
 
     path: Path
     offset: int

@@ -94,7 +94,7 @@ def run_files(points_path: Path, scalars_path: Path, choices: Choices) -> Done:
 
 
 def _run_prepared(points_path: Path, offset: int, scalars: Scalars, choices: Choices) -> Done:
-    """Points that the engine saved itself: mapped, so that nothing is prepared again."""
+    """Points that the engine saved itself: nothing is prepared again."""
     if choices.variant not in ("auto", "affine"):
         raise BadInput(f"prepared points are for variant affine, not {choices.variant}", cure="leave --variant out")
     if choices.device not in ("auto", "cpu"):

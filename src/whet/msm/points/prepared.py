@@ -1,4 +1,4 @@
-"""Our own file of prepared points, as `Engine.save` writes it. It is mapped by `Engine.open`, not read as records."""
+"""Our own file of prepared points, as `Engine.save` writes it. It is opened by `Engine.open`, not read as records."""
 
 from __future__ import annotations
 
