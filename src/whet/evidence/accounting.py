@@ -48,8 +48,14 @@ MOVED_CALLS = 3.0
 MOVED_TURN = 0.5
 LEAST_TURNS = 10
 DEVICE_SHARE = 0.5
+# What Linux counts processor time in where nothing finer is to be had.
+CPU_TICK_NS = 10_000_000
 
 Value = Callable[[Sample], float]
+
+
+def _wall(sample: Sample) -> float:
+    return sample.wall_ns / sample.calls
 
 
 @dataclass(frozen=True)
@@ -72,15 +78,18 @@ class Balance:
     def excess_ns(self) -> float:
         return float(self.excess.mean()) + self.slack_ns
 
-    def __str__(self) -> str:
-        return f"{self.excess_ns / 1e6:.3f} ms, and its timed calls save {self.saved.mean() / 1e6:.3f} ms"
+    def in_words(self, alarms: float | None = None) -> str:
+        """How much it is, or with `alarms` how much it may be."""
+        spent_ns = self.excess_ns if alarms is None else self.excess_ns + _margin(self.excess, alarms)
+        told = f"{'' if alarms is None else 'up to '}{max(0.0, spent_ns) / 1e6:.3f} ms"
+        return f"{told}, and its timed calls save {self.saved.mean() / 1e6:.3f} ms"
 
 
 @dataclass
 class Accounts:
-    """The books of one trial. `threads`, `firsts` and `warm_ups` are kept by arm as the turns go by.
+    """The books of one trial. `threads`, `firsts`, `warm_ups` and `warm_up_work` are kept by arm as the turns go by.
 
-    `warm_ups` has by round what warming up took beyond a timed call.
+    `warm_ups` has by round what warming up took beyond as many timed calls, `warm_up_work` the same in processor time.
 
     Without `near` the span from outside has a network in it and says nothing about the variant.
     """
@@ -95,14 +104,16 @@ class Accounts:
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)
     warm_ups: dict[str, dict[int, float]] = field(default_factory=dict)
+    warm_up_work: dict[str, dict[int, float]] = field(default_factory=dict)
 
     def note(self, name: str, label: Sequence[str | int], reading: Reading) -> None:
         """Books what a sample does not hold. `label` is a round's kind and number."""
         if reading.calls > 1:
             self.firsts.setdefault(name, []).append(reading.longest)
         if label[0] == "round":
-            excess_ns = reading.warm_up_ns - reading.warm_up_calls * reading.wall_ns / reading.calls
-            self.warm_ups.setdefault(name, {})[int(label[1])] = excess_ns
+            number, share = int(label[1]), reading.warm_up_calls / reading.calls
+            self.warm_ups.setdefault(name, {})[number] = reading.warm_up_ns - share * reading.wall_ns
+            self.warm_up_work.setdefault(name, {})[number] = reading.warm_up_cpu_ns - share * reading.cpu_ns
 
     def complaints(self, samples: Mapping[str, Sequence[Sample]]) -> dict[str, Red]:
         """The arms whose times cannot be believed, each with the reason."""
@@ -170,7 +181,10 @@ class Accounts:
             turn_ns = float(np.mean([s.wall_ns for s in own]))
             call_ns = float(np.mean([s.wall_ns / s.calls for s in own]))
             if moved.excess_ns > max(MOVED_TURN * turn_ns, MOVED_CALLS * call_ns):
-                return Red("worked outside its clock", f"warming up takes it longer than {rival} by {moved} of a turn")
+                return Red(
+                    "worked outside its clock",
+                    f"warming up takes it longer than {rival} by {moved.in_words()} of a turn",
+                )
         return None
 
     def doubt(self, winner: str, rival: str, samples: Mapping[str, Sequence[Sample]]) -> str | None:
@@ -178,15 +192,30 @@ class Accounts:
         own, other, empty = samples[winner], samples[rival], samples.get(EMPTY, ())
         slack_ns = self._turn_slack(winner)
         judge: Judge = "median" if self.judge == "median" else "mean"
-        moved = self._moved(own, other, slack_ns, judge)
-        if moved and not moved.ruled_out(FALSE_DOUBTS):
-            return f"{winner} may have moved work: warming up takes it longer than {rival} by {moved}"
+        longer = f"{winner} may have moved work: warming up takes it longer than {rival} by"
+        moved = self._moved(own, other, slack_ns, "mean")
+        if moved and moved.shown(FALSE_DOUBTS):
+            return f"{longer} {moved.in_words()}"
+        work = self._moved_work(own, other, slack_ns, judge)
+        if work and not work.ruled_out(FALSE_DOUBTS):
+            return f"{longer} {work.in_words(FALSE_DOUBTS)}, in processor time"
         hidden = self._balance(own, other, empty, _outside, slack_ns=slack_ns, judge=judge)
         if hidden and not hidden.ruled_out(FALSE_DOUBTS):
-            return f"{winner} may have worked outside its clock: a turn lies outside of it by {hidden}"
-        # Processor time may be counted in ticks, too coarse to rule anything out: here it is the excess that must show.
+            return f"{winner} may have worked outside its clock, by {hidden.in_words(FALSE_DOUBTS)} of a turn"
         worked = self._worked(winner, own, empty, FALSE_DOUBTS)
         return f"{winner} may have {worked.reason}: {worked.detail}" if worked else None
+
+    def _moved_work(
+        self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge
+    ) -> Balance | None:
+        """The same in processor time, which a crowded machine hardly changes; unless it is counted in ticks."""
+        if all(sample.cpu_ns % CPU_TICK_NS == 0 for sample in own):
+            return None
+        # On one core nothing is saved but processor time; on several, what is moved is at least the time saved.
+        saves = _wall if self._parallel(own) else lambda sample: sample.cpu_ns / sample.calls
+        work = self.warm_up_work
+        value: Value = lambda sample: work.get(sample.variant, {}).get(sample.round, 0.0)  # noqa: E731
+        return self._balance(own, other, other, value, slack_ns=slack_ns, judge=judge, saves=saves)
 
     def _moved(self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge) -> Balance | None:
         return self._balance(own, other, other, self._excess, slack_ns=slack_ns, judge=judge)
@@ -200,10 +229,11 @@ class Accounts:
         *,
         slack_ns: float,
         judge: Judge,
+        saves: Value = _wall,
     ) -> Balance | None:
         """What `value` is beyond that of `usual` samples, beside what timed calls save against those of `rival`."""
         mine, theirs = _by_block(own, value, judge), _by_block(usual, value, judge)
-        quick, slow = (_by_block(some, lambda s: s.wall_ns / s.calls, judge) for some in (own, rival))
+        quick, slow = (_by_block(some, saves, judge) for some in (own, rival))
         common = sorted(mine.keys() & theirs.keys() & slow.keys())
         # Elsewhere a program is data: it cannot tell its calls apart.
         if not self.near or len(common) < LEAST_BLOCKS:
@@ -297,8 +327,12 @@ class Accounts:
 
 def _beyond_zero(values: Array, alarms: float) -> bool:
     """Whether the mean of block values lies above zero, beyond what chance does in a share `alarms` of trials."""
-    error = float(values.std(ddof=1)) / math.sqrt(len(values))
-    return bool(values.mean() - t_quantile(1 - alarms, len(values) - 1) * error > 0)
+    return bool(values.mean() > _margin(values, alarms))
+
+
+def _margin(values: Array, alarms: float) -> float:
+    """How far from its mean the truth may lie to one side."""
+    return t_quantile(1 - alarms, len(values) - 1) * float(values.std(ddof=1)) / math.sqrt(len(values))
 
 
 def _outside(sample: Sample) -> float:

@@ -210,6 +210,7 @@ class Experiment:
             judge=self.judge,
             on_round=lambda rounds, seconds: self._told_round(rig, rounds, seconds),
             honest=accounts.complaints,
+            doubt=accounts.doubt,
         ).run()
         result.reds |= reds
         return result, chosen
@@ -320,7 +321,8 @@ class Experiment:
         doubt = accounts.doubt(*arms[said.outcome], result.samples)
         if doubt is None:
             return said
-        told = f"{doubt}; an idle machine tells more, and --regime cold times every call"
+        advice = "" if self.plan.regime == "cold" else ", and --regime cold times every call"
+        told = f"{doubt}; a longer trial or an idle machine tells more{advice}"
         return msgspec.structs.replace(said, outcome=Outcome.UNDECIDED, reasons=[*said.reasons, told])
 
     def _outside(self, name: str, result: Result) -> statistics.Interval | None:

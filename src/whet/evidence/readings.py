@@ -18,7 +18,7 @@ class Reading:
     others to leave a core; `waited_ns` is the time in which its main thread could have run but had no core. `error` is
     the largest error of an output, as a share of what the tolerance allows; `longest` the share of the turn that its
     first call took if that was the longest. `warm_up_ns` is what came before it took as seen from outside: tidying
-    up, and as many calls that do not count as `warm_up_calls` says.
+    up, and as many calls that do not count as `warm_up_calls` says; `warm_up_cpu_ns` is the processor time of that.
     """
 
     calls: int
@@ -33,6 +33,7 @@ class Reading:
     error: float = 0.0
     longest: float = 0.0
     warm_up_ns: int = 0
+    warm_up_cpu_ns: int = 0
     warm_up_calls: int = 0
     regions_ns: Mapping[str, int] = field(default_factory=dict)
     tags: Mapping[str, Sequence[str]] = field(default_factory=dict)

@@ -240,7 +240,7 @@ class Rig(Benches):
         found = self._heard(lambda: self._timed(stand, worker, calls, seed, timing))
         if isinstance(found, Red):
             return found
-        return replace(found, warm_up_ns=warmed, warm_up_calls=self.untimed)
+        return replace(found, warm_up_ns=warmed.span_ns, warm_up_cpu_ns=warmed.used.cpu_ns, warm_up_calls=self.untimed)
 
     def _heard(self, step: Callable[[], T]) -> T | Red:
         """What a bench answered, or what it is refused for: its faults cost nobody else anything."""
@@ -308,8 +308,7 @@ class Rig(Benches):
             sheet=claim.sheet,
         )
 
-    def _warm_up(self, stand: Stand, worker: Worker) -> int | Red:
-        """What it took, as seen from outside."""
+    def _warm_up(self, stand: Stand, worker: Worker) -> Window | Red:
         stand.turns += 1
         # Once it has run: does it come to rest? Later it would only be asked again.
         asked = messages.WarmUp(calls=self.untimed)
@@ -321,7 +320,7 @@ class Rig(Benches):
             return Red("its clock and ours disagree", f"time.{done.patched[0]} was replaced in its process")
         if window.restless:
             return Red("worked outside its clock", "its threads go on after run() has returned")
-        return window.span_ns
+        return window
 
     def _comes_to_rest(self, pid: int) -> bool:
         """Whether all its threads sleep soon. Pools may spin for a while; what counts is the time they really ran."""

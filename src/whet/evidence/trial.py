@@ -51,6 +51,7 @@ class Source(Protocol):
 
 
 Honest = Callable[[Mapping[str, Sequence[Sample]]], dict[str, Red]]
+Doubt = Callable[[str, str, Mapping[str, Sequence[Sample]]], str | None]
 
 
 @dataclass
@@ -87,6 +88,7 @@ class Trial:
     """One trial. `on_round` is told rounds done and seconds spent after each round.
 
     `honest` is asked at every look and at the end, with all samples so far: what it returns is dropped like any red.
+    `doubt` is asked about every winner and its rival before a look decides: a doubt may end with more blocks.
     `surprise` decides which rounds a dear oracle looks at; no variant can know it, because no seed leads to it.
     """
 
@@ -100,6 +102,7 @@ class Trial:
     judge: Judge = "median"
     on_round: Callable[[int, float], None] = lambda rounds, seconds: None
     honest: Honest = lambda samples: {}
+    doubt: Doubt = lambda winner, rival, samples: None
     surprise: random.Random = field(default_factory=random.SystemRandom)
     # Whether every block begins with a round that does not count; without, only the first does.
     warm_blocks: bool = True
@@ -264,8 +267,17 @@ class Trial:
             # A new baseline has no control of five blocks yet, and nothing is decided early without one.
             return False
         floor = statistics.control_floor(self._result.control_interval, self.effect)
-        said = [statistics.outcome(found.get(name), self.effect, floor) for name in self._ranked()[1:]]
-        return bool(said) and Outcome.UNDECIDED not in said
+        said = {name: statistics.outcome(found.get(name), self.effect, floor) for name in self._ranked()[1:]}
+        return bool(said) and Outcome.UNDECIDED not in said.values() and not self._doubtful(said)
+
+    def _doubtful(self, said: Mapping[str, Outcome]) -> bool:
+        baseline = self._result.baseline
+        won = [
+            (name, baseline) if outcome is Outcome.FASTER else (baseline, name)
+            for name, outcome in said.items()
+            if outcome is not Outcome.SAME
+        ]
+        return any(self.doubt(*pair, self._result.samples) for pair in won)
 
     def _alone_is_tight(self, share: float) -> bool:
         own = self._times(self.variants[0])
