@@ -1,7 +1,8 @@
 // The batch-affine sums over a scalar field: what the IFMA kernel computes, two lanes at a time. An addition is a chain
 // of four products that depend on each other; with two lanes in step, the next product in the program never waits for
 // the one before it. Field: is_zero() and == ask for the element, whatever limbs stand for it; settled(), where a field
-// has it, makes them canonical.
+// has it, makes them canonical. Curve: what it takes to sum on another one is in SumsOnBn254, and nothing else;
+// tests/test_second_curve.cpp has the same code on BLS12-381.
 #pragma once
 
 #include <bit>
@@ -13,8 +14,20 @@
 
 namespace whet::msm {
 
-template <class Field>
+struct SumsOnBn254 {
+    static constexpr std::size_t field_bytes = msm::field_bytes;
+    static constexpr std::size_t point_bytes = msm::point_bytes;  // from one point of a table to the next
+    // The cube root of one that the endomorphism multiplies x by, as fields lie in memory.
+    static const std::byte* beta() { return reinterpret_cast<const std::byte*>(&glv::beta); }
+};
+
+template <class Field, class Curve = SumsOnBn254>
 struct ScalarSums {
+    static constexpr std::size_t field_bytes = Curve::field_bytes, point_bytes = Curve::point_bytes;
+    static_assert(sizeof(Field) == field_bytes && point_bytes >= 2 * field_bytes && std::has_single_bit(point_bytes));
+    static constexpr std::size_t x_offset(u32 entry) { return entry & ~static_cast<u32>(point_bytes - 1); }
+    static constexpr std::size_t y_offset(u32 entry) { return x_offset(entry) + field_bytes; }
+
     enum class Case : u8 { plain, hold, copy, twice, vanish };
 
     static constexpr std::size_t width = lanes * chunk_groups;
@@ -75,7 +88,7 @@ struct ScalarSums {
 
     // Lists begin with the entries of the second halves of the scalars. A sum that has added the last of them goes to
     // its image under the endomorphism: x becomes beta x.
-    static Field beta() { return load(reinterpret_cast<const std::byte*>(&glv::beta)); }
+    static Field beta() { return load(Curve::beta()); }
     static void map_before(const Chunk& chunk, Scratch& s, std::size_t groups, u32 round) {
         if (chunk.endo_rounds == nullptr) return;
         for (std::size_t i = 0; i < lanes * groups; ++i) {
