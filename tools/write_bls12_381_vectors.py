@@ -43,7 +43,7 @@ def text() -> str:
         ("VectorPoint vector_sums", [shown(sums[size]) for size in SUMS]),
     ]
     lines = [
-        "// Written by tools/write_bls12_381_vectors.py from py-ecc: points, scalars, sums of as many first terms as said.",
+        "// Written by tools/write_bls12_381_vectors.py from py-ecc: points, scalars, sums of the first terms.",
         "// Numbers are plain, lowest limb first; infinity is zeros.",
         "#pragma once",
         "",

@@ -1,4 +1,4 @@
-// Written by tools/write_bls12_381_vectors.py from py-ecc: points, scalars, sums of as many first terms as said.
+// Written by tools/write_bls12_381_vectors.py from py-ecc: points, scalars, sums of the first terms.
 // Numbers are plain, lowest limb first; infinity is zeros.
 #pragma once
 
