@@ -185,17 +185,16 @@ void Batch::fill(TaskSpec& spec, std::size_t index, std::uint64_t& number) const
     }
 }
 
-Status Batch::move_scopes(Turn& turn, std::size_t index) {
-    if (!opens_) return {};
+Code Batch::move_scopes(Turn& turn, std::size_t index) {
+    if (!opens_) return Code::ok;
     for (int i = 0; i < closes_[index]; ++i) {
-        if (Status status = turn.scope_end(); !status.ok()) return status;
+        if (const Code code = turn.scope_end(); code != Code::ok) return code;
     }
     for (int i = 0; i < opens_[index]; ++i) {
-        if (Status status = turn.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic); !status.ok()) {
-            return status;
-        }
+        const Code code = turn.scope_begin(manual_ ? ScopeMode::manual : ScopeMode::automatic);
+        if (code != Code::ok) return code;
     }
-    return {};
+    return Code::ok;
 }
 
 Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& first, TaskId& last) {
@@ -204,11 +203,18 @@ Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, Task
     Turn turn(runtime, watch);
     const std::size_t depth = turn.scope_depth();
     first_ = turn.next_id();
-    Status status = with_tensors_ ? submit_with_tensors(turn) : submit_given(turn);
+    const Code code = with_tensors_ ? submit_with_tensors(turn) : submit_given(turn);
+    Status status;
+    if (code == Code::interrupted) {
+        status.code = code;
+    } else if (code != Code::ok) {
+        status = turn.refusal();
+    }
     turn.flush();
     while (turn.scope_depth() > depth) {
-        Status ended = turn.scope_end();
-        if (!ended.ok()) return status.ok() ? ended : status;
+        if (turn.scope_end() == Code::ok) continue;
+        Status ended = turn.refusal();
+        return status.ok() ? ended : status;
     }
     first = id_of(0);
     last = turn.next_id() - 1;
@@ -268,14 +274,14 @@ bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std
     return allocates;
 }
 
-Status Batch::submit_with_tensors(Turn& turn) {
+Code Batch::submit_with_tensors(Turn& turn) {
     std::vector<TensorArg> tensors;
     std::vector<View> views;
     std::vector<TaskId> before;
     TaskSpec spec;
     for (std::size_t i = 0; i < tasks_; ++i) {
-        if (i % kAskEvery == kAskEvery - 1 && turn.let_others_or_interrupted()) return {Code::interrupted, 0, 0, {}};
-        if (Status status = move_scopes(turn, i); !status.ok()) return status;
+        if (i % kAskEvery == kAskEvery - 1 && turn.let_others_or_interrupted()) return Code::interrupted;
+        if (const Code code = move_scopes(turn, i); code != Code::ok) return code;
         const bool allocates = fill_tensors(i, tensors, views);
         const auto from = static_cast<std::size_t>(access_start_[i]);
         const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
@@ -290,7 +296,7 @@ Status Batch::submit_with_tensors(Turn& turn) {
             spec.dependencies = before;
         }
         TaskId id = 0;
-        if (Status status = turn.submit(spec, id); !status.ok()) return status;
+        if (const Code code = turn.submit(spec, id); code != Code::ok) return code;
         note_ids(i, id, 1);
         for (std::size_t a = 0; allocates && a < count; ++a) {
             if (tensors[a].direction != Direction::out) continue;
@@ -298,12 +304,12 @@ Status Batch::submit_with_tensors(Turn& turn) {
             bases_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
         }
     }
-    return {};
+    return Code::ok;
 }
 
 // Without tensors every argument is known beforehand, so tasks are handed over in groups that end where a scope does,
 // or where another thread's task came in between.
-Status Batch::submit_given(Turn& turn) {
+Code Batch::submit_given(Turn& turn) {
     TaskSpec specs[kGroup];
     std::uint64_t numbers[kGroup];
     std::vector<TaskId> before;
@@ -312,12 +318,12 @@ Status Batch::submit_given(Turn& turn) {
     for (std::size_t i = 0; i < tasks_;) {
         if (i - asked >= kAskEvery) {
             asked = i;
-            if (turn.let_others_or_interrupted()) return {Code::interrupted, 0, 0, {}};
+            if (turn.let_others_or_interrupted()) return Code::interrupted;
         }
-        Status status;
-        if (moved != i) status = move_scopes(turn, i);
+        if (moved != i) {
+            if (const Code code = move_scopes(turn, i); code != Code::ok) return code;
+        }
         moved = i;
-        if (!status.ok()) return status;
         std::size_t count = 1;
         const std::size_t most = std::min(kGroup, tasks_ - i);
         while (count < most && (!opens_ || (opens_[i + count] | closes_[i + count]) == 0)) ++count;
@@ -341,12 +347,12 @@ Status Batch::submit_given(Turn& turn) {
         }
         TaskId first = 0;
         std::size_t submitted = 0;
-        status = turn.submit_many({specs, count}, first, submitted);
+        const Code code = turn.submit_many({specs, count}, first, submitted);
         if (submitted != 0) note_ids(i, first, submitted);
-        if (!status.ok()) return status;
+        if (code != Code::ok) return code;
         i += submitted;
     }
-    return {};
+    return Code::ok;
 }
 
 }  // namespace whet::bind

@@ -54,10 +54,10 @@ class Batch {
     void check_accesses() const;
     void check_access(std::size_t task, std::size_t row) const;
     void check_scopes() const;
-    graph::Status submit_with_tensors(Turn& turn);
+    graph::Code submit_with_tensors(Turn& turn);
     bool fill_tensors(std::size_t index, std::vector<graph::TensorArg>& tensors, std::vector<graph::View>& views);
-    graph::Status submit_given(Turn& turn);
-    graph::Status move_scopes(Turn& turn, std::size_t index);
+    graph::Code submit_given(Turn& turn);
+    graph::Code move_scopes(Turn& turn, std::size_t index);
     graph::TaskId id_of(std::size_t index) const { return ids_.empty() ? first_ + index : ids_[index]; }
     void note_ids(std::size_t index, graph::TaskId first, std::size_t count);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;

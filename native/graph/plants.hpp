@@ -58,6 +58,8 @@
     X(poisoned_task_runs)            \
     X(wired_ignores_failed_producer) \
     X(failure_end_not_moved)         \
+    X(first_failure_replaced)        \
+    X(first_failure_stays)           \
     X(cancel_below_one_more)         \
     X(cancelled_one_runs)            \
     X(failed_region_not_kept)        \

@@ -1,8 +1,11 @@
 // The public face: checks the caller and the configuration, then hands over to Impl.
 #include "graph/runtime.hpp"
 
+#include <algorithm>
 #include <bit>
+#include <chrono>
 #include <system_error>
+#include <thread>
 
 #include "graph/pool/pool.hpp"
 #include "graph/runtime_impl.hpp"
@@ -44,30 +47,62 @@ Status check(const Config& config) {
 
 }  // namespace
 
-Runtime::Impl::Impl(const Config& config)
-    : config_(config),
-      heap_(config.heap_bytes, config.output_align),
-      map_(config.tensormap_capacity),
-      tracks_(new Track[static_cast<std::size_t>(config.window) * kInlineTracks]),
-      arguments_(new void*[static_cast<std::size_t>(config.window) * kInlineArguments]),
-      submit_trace_(config.trace, 0),
-      core_(shape_of(config)),
-      tasks_(core_, outcomes_, config_),
-      born_(fork_generation()),
-      may_spin_(config.workers <= Pool::hardware_workers()),
-      steps_at_once_(config.trace == TraceLevel::off ? kStepsAtOnce : 1) {
-    for (unsigned worker = 0; worker < config.workers; ++worker) workers_.push_back(std::make_unique<Worker>(config));
-}
+Runtime::Impl::Impl(const Config& given)
+    : config(given),
+      core(shape_of(given)),
+      submitter(config, core, outcomes, names),
+      workers(config, core, outcomes, submitter.tasks()),
+      waits(config, core, outcomes, submitter, workers, names) {}
 
 Status Runtime::Impl::start() {
-    if (!heap_.valid()) return {Code::bad_argument, 0, 0, "heap_bytes: the system grants no memory of this size"};
-    for (unsigned worker = 1; worker < config_.workers; ++worker) {
-        Status status = start_thread(worker);
-        if (!status.ok()) {
-            (void)shutdown(0, {});
-            return status;
-        }
+    if (!submitter.has_heap())
+        return {Code::bad_argument, 0, 0, "heap_bytes: the system grants no memory of this size"};
+    Status status = workers.start(shared_from_this());
+    if (!status.ok()) (void)shutdown(0, {});
+    return status;
+}
+
+// Until no worker thread is left. False at the end of the time, or with a status after an interrupt.
+bool Runtime::Impl::await_threads(std::uint64_t until_ns, Watch watch, Status& status) {
+    constexpr std::chrono::milliseconds kLook{20};
+    while (!workers.await_none(kLook)) {
+        if (until_ns != 0 && now_ns() >= until_ns) return false;
+        if (watch.interrupted == nullptr || !watch.interrupted(watch.context)) continue;
+        status.code = Code::interrupted;
+        return false;
     }
+    return true;
+}
+
+Status Runtime::Impl::shutdown(std::uint64_t timeout_ns, Watch watch) {
+    constexpr std::uint64_t kGraceNs = 10'000'000;  // for the threads to end, when the tasks took all the time
+    const std::uint64_t begun = now_ns();
+    Status status;
+    bool all_done = false;
+    {
+        const Submitter::Hold hold(submitter);
+        if (submitter.is_shut_down()) return {};
+        submitter.advance_to(Submitter::Stage::closing);
+        submitter.flush();
+        cancel();
+        // What has not begun is cancelled here, so that on_cancelled is called for every task that does not run.
+        status = waits.drain(timeout_ns, watch, all_done);
+        if (!status.ok()) return status;
+    }
+    workers.stop();
+    const std::uint64_t until = timeout_ns == 0 ? 0 : std::max(begun + timeout_ns, now_ns() + kGraceNs);
+    const bool all_gone = await_threads(until, watch, status);
+    if (!status.ok()) return status;
+    if (all_gone) {
+        workers.join_all();
+    } else {
+        workers.leave_all();
+    }
+    const Submitter::Hold hold(submitter);
+    const bool first = !submitter.is_shut_down();
+    submitter.advance_to(Submitter::Stage::shut_down);
+    if (!all_gone || !all_done) return {Code::timed_out, 0, 0, "a body did not return; its thread is left behind"};
+    if (first) submitter.tasks().retire_all();
     return {};
 }
 
@@ -90,7 +125,7 @@ Status Runtime::make(const Config& config, std::unique_ptr<Runtime>& runtime) {
 Runtime::Runtime(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 Runtime::~Runtime() {
-    if (impl_->is_forked()) {
+    if (impl_->submitter.is_forked()) {
         // The threads of the parent are not here to be joined; the copy of their state stays.
         new std::shared_ptr<Impl>(std::move(impl_));
         return;
@@ -107,91 +142,93 @@ Runtime::~Runtime() {
     }
 }
 
-const Config& Runtime::config() const { return impl_->config_; }
+const Config& Runtime::config() const { return impl_->config; }
 
-std::uint32_t Runtime::name_task(const std::string& name) {
-    const std::lock_guard<std::mutex> guard(impl_->names_lock_);
-    const auto [place, fresh] =
-        impl_->name_numbers_.try_emplace(name, static_cast<std::uint32_t>(impl_->names_.size()));
-    if (fresh) impl_->names_.push_back(name);
-    return place->second;
+std::uint32_t Runtime::name_task(const std::string& name) { return impl_->names.number_of(name); }
+
+std::string Runtime::name_of(std::uint32_t name) const { return impl_->names.name_of(name); }
+
+[[gnu::always_inline]] inline Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
+    submitter.trace().begin();
+    const Code code = waits.submit(task, id, watch);
+    if (more) {
+        submitter.flush_some();
+    } else {
+        submitter.flush();
+    }
+    submitter.trace().mark(Phase::submit);
+    return code;
 }
 
-std::string Runtime::name_of(std::uint32_t name) const {
-    const std::lock_guard<std::mutex> guard(impl_->names_lock_);
-    return name < impl_->names_.size() ? impl_->names_[name] : std::string();
+inline Code Runtime::Impl::scope_begin(ScopeMode mode, std::uint32_t* number) {
+    return submitter.tasks().scope_begin(mode, number)
+               ? Code::ok
+               : submitter.refuse({Code::scope_mismatch, submitter.tasks().head(), 0,
+                                   "an automatic scope cannot begin inside a manual one"});
+}
+
+inline Code Runtime::Impl::scope_end(std::uint32_t number) {
+    return submitter.tasks().scope_end(number)
+               ? Code::ok
+               : submitter.refuse({Code::scope_mismatch, submitter.tasks().head(), 0, "no scope is open"});
 }
 
 Runtime::Turn::Turn(Runtime& runtime, Watch watch)
-    : runtime_(runtime), watch_(watch), refused_(runtime.impl_->check_caller()) {
+    : impl_(*runtime.impl_), watch_(watch), refused_(impl_.check_caller()) {
     if (refused_ != Code::ok) return;
-    runtime_.impl_->enter();
-    refused_ = runtime_.impl_->check_open();
-    if (refused_ != Code::ok) runtime_.impl_->lock_.unlock();
+    impl_.submitter.enter();
+    refused_ = impl_.check_open();
+    if (refused_ != Code::ok) impl_.submitter.leave();
 }
 
 Runtime::Turn::~Turn() {
-    if (refused_ == Code::ok) runtime_.impl_->lock_.unlock();
+    if (refused_ == Code::ok) impl_.submitter.leave();
 }
 
-Status Runtime::Turn::submit(TaskSpec& task, TaskId& id, bool more) {
-    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    Impl& impl = *runtime_.impl_;
-    impl.submit_trace_.begin();
-    const Code code = impl.submit(task, id, {watch_});
-    if (more) {
-        impl.flush_some();
-    } else {
-        impl.flush();
-    }
-    impl.submit_trace_.mark(Phase::submit);
-    if (code == Code::ok) return {};
-    return impl.refusal();
+Code Runtime::Turn::submit(TaskSpec& task, TaskId& id, bool more) {
+    return refused_ == Code::ok ? impl_.submit(task, id, more, watch_) : refused_;
 }
 
-Status Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more) {
+Code Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more) {
     submitted = 0;
-    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    Impl& impl = *runtime_.impl_;
-    Status status;
-    impl.submit_trace_.begin();
-    first = impl.tasks_.head();
-    Impl::Terms terms{watch_};
+    if (refused_ != Code::ok) return refused_;
+    Submitter& submitter = impl_.submitter;
+    Code code = Code::ok;
+    submitter.trace().begin();
+    first = submitter.tasks().head();
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
-        terms.expected = first + submitted;
-        const Code code = impl.submit(task, id, terms);
-        if (code != Code::ok) {
-            status = impl.refusal();
+        code = impl_.waits.submit(task, id, watch_, first + submitted);
+        if (code != Code::ok) [[unlikely]]
             break;
-        }
         ++submitted;
-        impl.flush_some();
+        submitter.flush_some();
     }
-    if (!more) impl.flush();
-    impl.submit_trace_.mark(Phase::submit);
-    return status;
+    if (!more) submitter.flush();
+    submitter.trace().mark(Phase::submit);
+    // Another thread's task came in between: no error, the rest has not been submitted.
+    return code == Waits::kOutOfOrder ? Code::ok : code;
 }
 
 void Runtime::Turn::flush() {
-    if (refused_ == Code::ok) runtime_.impl_->flush();
+    if (refused_ == Code::ok) impl_.submitter.flush();
 }
 
-Status Runtime::Turn::scope_begin(ScopeMode mode) {
-    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    return runtime_.impl_->tasks_.scope_begin(mode, nullptr);
+Code Runtime::Turn::scope_begin(ScopeMode mode) {
+    return refused_ == Code::ok ? impl_.scope_begin(mode, nullptr) : refused_;
 }
 
-Status Runtime::Turn::scope_end() {
-    if (refused_ != Code::ok) return {refused_, 0, 0, {}};
-    return runtime_.impl_->tasks_.scope_end(0);
+Code Runtime::Turn::scope_end() { return refused_ == Code::ok ? impl_.scope_end(0) : refused_; }
+
+Status Runtime::Turn::refusal() {
+    return refused_ == Code::ok ? impl_.submitter.refusal() : Status{refused_, 0, 0, {}};
 }
 
 std::size_t Runtime::Turn::scope_depth() const {
-    return refused_ == Code::ok ? runtime_.impl_->tasks_.scope_depth() : 0;
+    return refused_ == Code::ok ? impl_.submitter.tasks().scope_depth() : 0;
 }
 
-TaskId Runtime::Turn::next_id() const { return runtime_.impl_->tasks_.head(); }
+TaskId Runtime::Turn::next_id() const { return impl_.submitter.tasks().head(); }
 
 bool Runtime::Turn::let_others_or_interrupted() {
     constexpr std::uint64_t kAskEveryNs = 20'000'000;
@@ -199,49 +236,55 @@ bool Runtime::Turn::let_others_or_interrupted() {
     const std::uint64_t now = now_ns();
     if (asked_ns_ == 0) asked_ns_ = now;
     const bool asks = watch_.interrupted != nullptr && now - asked_ns_ >= kAskEveryNs;
-    Impl& impl = *runtime_.impl_;
-    if (!asks && !impl.lock_.wanted()) return false;
-    impl.flush();
-    impl.lock_.unlock();
+    if (!asks && !impl_.submitter.is_wanted()) return false;
+    impl_.submitter.flush();
+    impl_.submitter.leave();
     const bool interrupted = asks && watch_.interrupted(watch_.context);
     if (asks) asked_ns_ = now;
-    if (interrupted) impl.cancel();
-    impl.enter();
+    if (interrupted) impl_.cancel();
+    impl_.submitter.enter();
     return interrupted;
 }
 
 Status Runtime::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
-    return impl_->is_inside() ? impl_->submit_inside(task, id, watch) : Turn(*this, watch).submit(task, id, more);
+    if (impl_->is_inside()) [[unlikely]]
+        return impl_->waits.submit_inside(task, id, watch);
+    Turn turn(*this, watch);
+    const Code code = turn.submit(task, id, more);
+    return code == Code::ok ? Status{} : turn.refusal();
 }
 
 bool Runtime::submit_at_once(TaskSpec& task, TaskId& id, Status& status) {
-    status = {impl_->is_forked() ? Code::forked : Code::ok, 0, 0, {}};
+    status = {impl_->submitter.is_forked() ? Code::forked : Code::ok, 0, 0, {}};
     if (!status.ok()) return true;
-    const Impl::Hold hold(*impl_);
-    impl_->submit_trace_.begin();
-    const Code code = impl_->submit(task, id, {.may_wait = false});
-    if (code == Code::timed_out) return false;
-    impl_->flush();
-    impl_->submit_trace_.mark(Phase::submit);
-    if (code != Code::ok) status = impl_->refusal();
+    const Submitter::Hold hold(impl_->submitter);
+    Submitter& submitter = impl_->submitter;
+    submitter.trace().begin();
+    const Code code = submitter.submit(task, id);
+    if (code == Submitter::kNoRoom) return false;
+    submitter.flush();
+    submitter.trace().mark(Phase::submit);
+    if (code != Code::ok) status = submitter.refusal();
     return true;
 }
 
 Status Runtime::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more, Watch watch) {
-    return Turn(*this, watch).submit_many(tasks, first, submitted, more);
+    Turn turn(*this, watch);
+    const Code code = turn.submit_many(tasks, first, submitted, more);
+    return code == Code::ok ? Status{} : turn.refusal();
 }
 
 Status Runtime::flush() {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    impl_->flush();
+    const Submitter::Hold hold(impl_->submitter);
+    impl_->submitter.flush();
     return status;
 }
 
 TaskId Runtime::next_id() const {
-    const Impl::Hold hold(*impl_);
-    return impl_->tasks_.head();
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->submitter.tasks().head();
 }
 
 Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
@@ -252,118 +295,126 @@ Status Runtime::alloc(std::span<TensorArg> tensors, TaskId& id) {
 }
 
 Status Runtime::scope_begin(ScopeMode mode, std::uint32_t* number) {
-    Status status{impl_->check_caller(), 0, 0, {}};
-    if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    status.code = impl_->check_open();
-    return status.ok() ? impl_->tasks_.scope_begin(mode, number) : status;
+    Turn turn(*this);
+    const Code code = turn.refused_ == Code::ok ? impl_->scope_begin(mode, number) : turn.refused_;
+    return code == Code::ok ? Status{} : turn.refusal();
 }
 
 Status Runtime::scope_end(std::uint32_t number) {
-    Status status{impl_->check_caller(), 0, 0, {}};
-    if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    status.code = impl_->check_open();
-    return status.ok() ? impl_->tasks_.scope_end(number) : status;
+    Turn turn(*this);
+    const Code code = turn.refused_ == Code::ok ? impl_->scope_end(number) : turn.refused_;
+    return code == Code::ok ? Status{} : turn.refusal();
 }
 
 std::size_t Runtime::scope_depth() const {
-    const Impl::Hold hold(*impl_);
-    return impl_->tasks_.scope_depth();
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->submitter.tasks().scope_depth();
 }
 
 Status Runtime::wait_all(std::uint64_t timeout_ns, Watch watch, TaskId* collected) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    if (impl_->shut_down_) return {Code::shut_down, 0, 0, {}};
-    return impl_->wait_all(timeout_ns, watch, collected);
+    const Submitter::Hold hold(impl_->submitter);
+    if (impl_->submitter.is_shut_down()) return {Code::shut_down, 0, 0, {}};
+    return impl_->waits.wait_all(timeout_ns, watch, collected);
 }
 
 Status Runtime::wait(TaskId task, std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
+    const Submitter::Hold hold(impl_->submitter);
     // What became of a task can be asked after the end as well.
-    return impl_->shut_down_ && !impl_->tasks_.done(task) ? Status{Code::shut_down, 0, 0, {}}
-                                                          : impl_->wait(task, timeout_ns, watch);
+    return impl_->submitter.is_shut_down() && !impl_->submitter.tasks().done(task)
+               ? Status{Code::shut_down, 0, 0, {}}
+               : impl_->waits.wait(task, timeout_ns, watch);
 }
 
 Status Runtime::wait_all_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    return impl_->wait_all_of(tasks, timeout_ns, watch);
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->waits.wait_all_of(tasks, timeout_ns, watch);
 }
 
 Status Runtime::wait_any_of(std::span<const TaskId> tasks, std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    return impl_->wait_any_of(tasks, timeout_ns, watch);
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->waits.wait_any_of(tasks, timeout_ns, watch);
 }
 
 void Runtime::look(std::span<const TaskId> tasks, TaskState* states) const {
-    const Impl::Hold hold(*impl_);
-    for (std::size_t at = 0; at < tasks.size(); ++at) states[at] = impl_->state(tasks[at]);
+    const Submitter::Hold hold(impl_->submitter);
+    for (std::size_t at = 0; at < tasks.size(); ++at) states[at] = impl_->waits.state(tasks[at]);
 }
 
 Status Runtime::listen(std::span<const TaskId> tasks, std::uint64_t timeout_ns) {
-    return impl_->is_forked() ? Status{Code::forked, 0, 0, {}} : impl_->listen(tasks, timeout_ns);
+    return impl_->submitter.is_forked() ? Status{Code::forked, 0, 0, {}} : impl_->waits.listen(tasks, timeout_ns);
 }
 
 void Runtime::help(std::uint64_t timeout_ns) {
-    if (impl_->check_caller() == Code::ok) impl_->help(timeout_ns);
+    if (impl_->check_caller() == Code::ok) impl_->waits.help(timeout_ns);
 }
 
 Status Runtime::settle(std::uint64_t timeout_ns, Watch watch) {
     Status status{impl_->check_caller(), 0, 0, {}};
     if (!status.ok()) return status;
-    const Impl::Hold hold(*impl_);
-    return impl_->shut_down_ ? Status{Code::shut_down, 0, 0, {}} : impl_->settle(timeout_ns, watch);
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->submitter.is_shut_down() ? Status{Code::shut_down, 0, 0, {}} : impl_->waits.settle(timeout_ns, watch);
 }
 
 bool Runtime::done(TaskId task) const {
-    const Impl::Hold hold(*impl_);
-    return impl_->tasks_.done(task);
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->submitter.tasks().done(task);
 }
 
 void Runtime::cancel() { impl_->cancel(); }
 
 void Runtime::cancel_these(std::span<const TaskId> tasks) {
-    const Impl::Hold hold(*impl_);
-    impl_->outcomes_.cancel_these(tasks, [this](TaskId task) { return impl_->tasks_.done(task); });
+    const Submitter::Hold hold(impl_->submitter);
+    impl_->outcomes.cancel_these(tasks, [this](TaskId task) { return impl_->submitter.tasks().done(task); });
 }
 
-bool Runtime::cancel_one(TaskId task) { return !impl_->is_forked() && impl_->cancel_one(task); }
+bool Runtime::cancel_one(TaskId task) { return !impl_->submitter.is_forked() && impl_->waits.cancel_one(task); }
 
 Status Runtime::shutdown(std::uint64_t timeout_ns, Watch watch) {
     const Status status{impl_->check_caller(), 0, 0, {}};
     return status.ok() ? impl_->shutdown(timeout_ns, watch) : status;
 }
 
-Code Runtime::usable() const { return impl_->is_forked() ? Code::forked : Code::ok; }
+Code Runtime::usable() const { return impl_->submitter.is_forked() ? Code::forked : Code::ok; }
 
 Peaks Runtime::peaks() const {
-    const Impl::Hold hold(*impl_);
-    return impl_->peaks();
+    const Submitter::Hold hold(impl_->submitter);
+    Peaks peaks = impl_->submitter.peaks();
+    for (unsigned worker = 0; worker < impl_->workers.count(); ++worker) {
+        peaks.ready_overflows += impl_->core.queue(worker).overflowed();
+    }
+    return peaks;
 }
 
 Totals Runtime::totals() const {
-    const Impl::Hold hold(*impl_);
-    return impl_->totals();
+    const Submitter::Hold hold(impl_->submitter);
+    const Reclaimer<MachineSeam>& tasks = impl_->submitter.tasks();
+    return {tasks.head(),
+            impl_->workers.completions(),
+            impl_->outcomes.failed_count(),
+            impl_->outcomes.cancelled_count(),
+            tasks.tail(),
+            tasks.edges(),
+            tasks.spilled()};
 }
 
 std::vector<Waiting> Runtime::watchdog(std::size_t most) const {
-    const Impl::Hold hold(*impl_);
-    return impl_->watchdog(most);
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->waits.watchdog().look(most);
 }
 
 std::vector<PhaseCounters> Runtime::phases() const {
     std::vector<PhaseCounters> all;
-    for (unsigned worker = 0; worker < impl_->workers_.size(); ++worker) {
-        all.push_back(impl_->workers_[worker]->trace.counters());
-        const WorkerCounts& counts = impl_->core_.counts(worker);
+    for (unsigned worker = 0; worker < impl_->workers.count(); ++worker) {
+        all.push_back(impl_->workers.trace(worker).counters());
+        const WorkerCounts& counts = impl_->core.counts(worker);
         const auto poll = static_cast<std::size_t>(Phase::poll);
         const auto wake = static_cast<std::size_t>(Phase::wake);
         all.back().count[poll] = counts.looked.get();
@@ -372,19 +423,19 @@ std::vector<PhaseCounters> Runtime::phases() const {
         all.back().ns[wake] = counts.wake_ns.get();
     }
     const auto submit = static_cast<std::size_t>(Phase::submit);
-    const PhaseCounters submitted = impl_->submit_trace_.counters();
+    const PhaseCounters submitted = impl_->submitter.trace().counters();
     all[0].ns[submit] += submitted.ns[submit];
     all[0].count[submit] += submitted.count[submit];
     return all;
 }
 
 std::vector<TraceRecord> Runtime::trace(unsigned worker) const {
-    return worker < impl_->workers_.size() ? impl_->workers_[worker]->trace.records() : std::vector<TraceRecord>();
+    return worker < impl_->workers.count() ? impl_->workers.trace(worker).records() : std::vector<TraceRecord>();
 }
 
 std::vector<Edge> Runtime::edges() const {
-    const Impl::Hold hold(*impl_);
-    return impl_->tasks_.edge_log();
+    const Submitter::Hold hold(impl_->submitter);
+    return impl_->submitter.tasks().edge_log();
 }
 
 }  // namespace whet::graph

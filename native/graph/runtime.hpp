@@ -7,127 +7,18 @@
 #pragma once
 
 #include <cstdint>
-#include <functional>
 #include <memory>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "graph/errors.hpp"
-#include "graph/protocol/slots.hpp"
-#include "graph/protocol/trace.hpp"
-#include "graph/submitter/region.hpp"
+#include "graph/task.hpp"
 
 namespace whet::graph {
 
-using TaskId = std::uint64_t;  // counts submissions from 0
-inline constexpr TaskId kNoTask = ~TaskId{0};
-
-enum class Direction : std::uint8_t {
-    in,            // reads
-    out,           // the runtime allocates it from the heap ring and fills in `base` and `owner`; see `fresh`
-    inout,         // reads and writes
-    out_existing,  // overwrites memory that exists
-    nodep,         // passed on; only its owner is waited for
-};
-
-// Lifetime of heap outputs: to the end of the scope and of the last consumer, or of the last submitted consumer alone.
-// Outside every scope both mean the latter.
-enum class Retain : std::uint8_t { scope, consumers };
-
-enum class ScopeMode : std::uint8_t { automatic, manual };
-
-// What a body is, for traces; the core runs all of them through `body`.
-enum class Kind : std::uint8_t { barrier, native, kernel, callable };
-
-struct TensorArg {
-    void* base = nullptr;     // start of the buffer; identifies it. Filled in for Direction::out
-    Region region{};          // bytes of the buffer that are touched; for Direction::out set by the runtime
-    std::uint64_t bytes = 0;  // Direction::out: how much to allocate
-    TaskId owner = kNoTask;   // the task whose output this is. Filled in for Direction::out
-    Direction direction = Direction::in;
-    // Memory of the caller:
-    bool fresh = false;              // with Direction::out: `bytes` at `base` that nobody has used yet
-    bool apart = false;              // no other base reaches these bytes: they are looked up by `base` alone
-    std::uint64_t buffer_bytes = 0;  // how much memory is known to begin at `base`; 0: only what is touched
-    TaskId made_by = kNoTask;        // the task that made it: waited for, and if it failed this task does not run
-};
-
-// Asked about every 20 ms by a thread that waits, which holds no lock then. True ends the wait with Code::interrupted
-// and cancels what has not begun.
-struct Watch {
-    bool (*interrupted)(void* context) = nullptr;
-    void* context = nullptr;
-};
-
-struct TaskSpec {
-    Body body = nullptr;  // null: nothing to run, a barrier
-    void* user = nullptr;
-    Kind kind = Kind::barrier;
-    std::uint32_t name = 0;  // index of name_task(), 0: unnamed
-    std::span<TensorArg> tensors{};
-    std::span<const std::uint64_t> scalars{};
-    std::span<const TaskId> dependencies{};
-};
-
-struct Config {
-    Policy policy = Policy::hybrid;
-    WakeTarget wake_target = WakeTarget::last;
-    unsigned workers = 0;  // with the submitting thread; 0: one per core
-    std::uint32_t window = 16384;
-    std::uint64_t heap_bytes = std::uint64_t{256} << 20;
-    std::uint64_t output_align = 64;
-    std::uint32_t ready_capacity = 1024;  // per worker; what exceeds it spills into a list
-    std::uint32_t tensormap_capacity = 65536;
-    Retain retain = Retain::scope;
-    std::uint32_t longest_run = 32;  // tasks a worker claims at once
-    bool submitter_helps = true;     // the submitting thread runs tasks while it waits (always with one worker)
-    std::uint64_t stall_ns = 10'000'000'000;  // no task running, none done for so long: stalled
-    TraceLevel trace = TraceLevel::off;
-    std::uint32_t trace_capacity = 1 << 16;  // records per thread, the newest are kept
-    bool record_edges = false;
-    // Called instead of a body, once, for a task that is cancelled; for releasing what `user` stands for.
-    void (*on_cancelled)(void* user, Kind kind) = nullptr;
-    // Called after one or several bodies of Kind::callable in a row, by the thread that ran them, before it does
-    // anything that may take time; for giving back what they share.
-    void (*on_rest)() = nullptr;
-    // Dropped when the last thread that may run a body is gone; for what bodies use.
-    std::shared_ptr<void> keep{};
-};
-
-struct Edge {
-    TaskId producer;
-    TaskId consumer;
-    enum class Source : std::uint8_t { owner, data, given } source;
-};
-
-// Occupancy now and at its highest, to size the rings by.
-struct Peaks {
-    std::uint64_t window_now, window_peak, window_capacity;
-    std::uint64_t heap_now, heap_peak, heap_capacity;
-    std::uint64_t tensormap_now, tensormap_peak, tensormap_capacity;
-    std::uint64_t ready_overflows;
-    std::uint64_t blocked_on_window, blocked_on_heap, blocked_on_tensormap;  // times the submitter had to wait
-};
-
-struct Totals {
-    std::uint64_t submitted, completed, failed, cancelled, retired, edges, spilled_fanins;
-};
-
-// Where a task is. `forgotten`: done so long ago, and so many failed since, that its outcome is not known.
-enum class TaskState : std::uint8_t { waiting, running, done, failed, cancelled, forgotten };
-
-// One task that is not done, for the watchdog.
-struct Waiting {
-    TaskId task;
-    std::uint32_t name;
-    bool running;
-    unsigned worker;            // where it runs
-    std::uint64_t running_ns;   // how long
-    std::vector<TaskId> unmet;  // producers it waits for, at most 16
-};
-
 class Runtime {
+    class Impl;
+
   public:
     // Makes a runtime or says why not.
     static Status make(const Config& config, std::unique_ptr<Runtime>& runtime);
@@ -155,7 +46,8 @@ class Runtime {
                        Watch watch = {});
     TaskId next_id() const;
 
-    // Many calls of one thread in a row, which then pay for the lock once.
+    // Many calls of one thread in a row, which then pay for the lock once. A code other than ok has its details in
+    // refusal(), which is asked before the next call.
     class Turn {
       public:
         explicit Turn(Runtime& runtime, Watch watch = {});
@@ -163,18 +55,20 @@ class Runtime {
         Turn(const Turn&) = delete;
         Turn& operator=(const Turn&) = delete;
 
-        Status submit(TaskSpec& task, TaskId& id, bool more = true);
-        Status submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = true);
+        Code submit(TaskSpec& task, TaskId& id, bool more = true);
+        Code submit_many(std::span<TaskSpec> tasks, TaskId& first, std::size_t& submitted, bool more = true);
         void flush();
-        Status scope_begin(ScopeMode mode);
-        Status scope_end();
+        Code scope_begin(ScopeMode mode);
+        Code scope_end();
+        Status refusal();
         std::size_t scope_depth() const;
         TaskId next_id() const;
         // Lets others go first who wait, and asks the watch, about every 20 ms; true after an interrupt.
         bool let_others_or_interrupted();
 
       private:
-        Runtime& runtime_;
+        friend class Runtime;
+        Impl& impl_;
         const Watch watch_;
         Code refused_;
         std::uint64_t asked_ns_ = 0;
@@ -232,7 +126,6 @@ class Runtime {
     std::vector<Edge> edges() const;
 
   private:
-    class Impl;
     explicit Runtime(std::shared_ptr<Impl> impl);
     std::shared_ptr<Impl> impl_;
 };

@@ -2,13 +2,11 @@
 // runs once, in its own region, sees what the caller wrote before and is seen by it afterwards.
 #pragma once
 
-#include <functional>
 #include <stdexcept>
 #include <string>
 #include <vector>
 
-#include "graph/pool/regions.hpp"
-#include "interleave_model.hpp"
+#include "interleave_crew.hpp"
 
 namespace whet::test {
 
@@ -63,11 +61,7 @@ struct PoolRun {
     }
 
     bool drive(Machine& machine) {
-        std::vector<std::function<void()>> bodies{[this] { call(); }};
-        for (unsigned worker = 1; worker < scenario.threads; ++worker) {
-            bodies.emplace_back([this, worker] { serve(worker); });
-        }
-        return machine.run(bodies);
+        return drive_crew(machine, regions, scenario.threads, [this] { call(); });
     }
 
     void chunk(int region, std::size_t number) {
@@ -100,12 +94,7 @@ struct PoolRun {
             cancel.store(false);
             const auto at = static_cast<std::size_t>(region);
             const std::uint64_t groups = regions.open(chunks, enter, &contexts[at], &cancel, scenario.watched);
-            bool ended = false;
-            try {
-                if (scenario.helps) regions.help(groups);
-            } catch (const ModelSeam::ThreadEnd&) {
-                ended = true;
-            }
+            const bool ended = scenario.helps && ends_in_help(regions, groups);
             const bool leaves = scenario.leaves && at + 1 == contexts.size();
             // One that ends its caller's thread is over by now.
             if (!ended && !regions.await_all(groups, 0, [leaves] { return leaves; })) leave();
@@ -128,18 +117,6 @@ struct PoolRun {
         for (unsigned number = 0; number < chunks; ++number) {
             if (begun[number] == 0 && !skips) machine.fail("a chunk did not run");
             if (begun[number] != 0 && output[number].get() != region + 1) machine.fail("a chunk's work is lost");
-        }
-    }
-
-    // Another thread takes the place of one that a body has ended.
-    void serve(unsigned worker) {
-        for (bool again = true; again;) {
-            again = false;
-            try {
-                regions.serve(worker, [](unsigned) {});
-            } catch (const ModelSeam::ThreadEnd&) {
-                again = true;
-            }
         }
     }
 };

@@ -4,14 +4,12 @@
 #pragma once
 
 #include <algorithm>
-#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include "graph/pool/regions.hpp"
 #include "graph/replay/session.hpp"
-#include "interleave_model.hpp"
+#include "interleave_crew.hpp"
 
 namespace whet::test {
 
@@ -94,11 +92,7 @@ struct ReplayRun {
     }
 
     bool drive(Machine& machine) {
-        std::vector<std::function<void()>> bodies{[this] { call(); }};
-        for (unsigned worker = 1; worker < scenario.threads; ++worker) {
-            bodies.emplace_back([this, worker] { serve(worker); });
-        }
-        return machine.run(bodies);
+        return drive_crew(machine, regions, scenario.threads, [this] { call(); });
     }
 
     bool goes_wrong(std::int64_t task) const {
@@ -153,13 +147,7 @@ struct ReplayRun {
                 (*static_cast<Session*>(context))(at, worker);
             };
             const std::uint64_t groups = regions.open(scenario.threads, seat, session.get(), nullptr, true);
-            bool ended = false;
-            try {
-                regions.help(groups);
-            } catch (const ModelSeam::ThreadEnd&) {
-                ended = true;
-            }
-            if (!ended) regions.await_all(groups);
+            if (!ends_in_help(regions, groups)) regions.await_all(groups);
         }
     }
 
@@ -177,18 +165,8 @@ struct ReplayRun {
         const auto count = static_cast<std::int64_t>(begun.size());
         if (report.executed != ran || report.cancelled != count - ran) machine.fail("tasks were counted wrongly");
         const bool wrong = std::find(lost.begin(), lost.end(), true) != lost.end();
-        if ((report.failure.task >= 0) != wrong) machine.fail("a failure was not told, or was none");
-    }
-
-    void serve(unsigned worker) {
-        for (bool again = true; again;) {
-            again = false;
-            try {
-                regions.serve(worker, [](unsigned) {});
-            } catch (const ModelSeam::ThreadEnd&) {
-                again = true;
-            }
-        }
+        const std::int32_t told = report.failure.task;
+        if ((told >= 0) != wrong || (wrong && !goes_wrong(told))) machine.fail("a failure was not told, or was none");
     }
 };
 

@@ -222,12 +222,33 @@ struct Run {
         }
         // Under `wired` the last references may still be on their way.
         for (reclaim(); tasks.tail() != count; reclaim()) Machine::active->yield();
+        check_first();
         stop.store(1, Site::head_publish);
         core.sleeping().wake_everybody();
     }
 
+    // The error that a wait for all returns: one that happened; where all were waited for in between, one of before.
+    void check_first() {
+        std::uint64_t task = 0;
+        Failure failure;
+        const bool told = outcomes.collect(task, failure);
+        const auto failed = [this](std::uint64_t from, std::uint64_t to) {
+            return std::find(ends.begin() + static_cast<std::ptrdiff_t>(from),
+                             ends.begin() + static_cast<std::ptrdiff_t>(to),
+                             End::failed) != ends.begin() + static_cast<std::ptrdiff_t>(to);
+        };
+        const std::uint64_t count = ends.size();
+        if (told != failed(0, count)) Machine::active->fail("an error was not told, or was none");
+        if (!told) return;
+        std::uint64_t again = 0;
+        if (outcomes.collect(again, failure)) Machine::active->fail("an error was told twice");
+        if (ends[task] != End::failed) Machine::active->fail("an error that was none");
+        const std::uint64_t settled = std::min<std::uint64_t>(scenario.settle_before, count);
+        if (settled != count && failed(0, settled) && task >= settled) Machine::active->fail("not the first error");
+    }
+
     void end_scope(std::uint32_t number, std::uint32_t begin) {
-        if (!tasks.scope_end(number).ok()) Machine::active->fail("a scope was not there to end");
+        if (!tasks.scope_end(number)) Machine::active->fail("a scope was not there to end");
         scope_floor.erase(std::find(scope_floor.begin(), scope_floor.end(), begin));
     }
 

@@ -84,7 +84,7 @@ void s8_s16_submission_survives_errors(Policy policy) {
 // before the body is says so, and the watchdog names the body (M18, M20); after many laps the ids are right (S11).
 void m17_m21_a_long_body_is_no_stall(Policy policy) {
     Config config = hands_off(small(policy, 8, 4));
-    config.stall_ns = 20'000'000;
+    config.stall_ns = 150'000'000;  // a busy machine may keep every worker waiting for some of it
     Bench bench(config);
     for (int task = 0; task < 100; ++task) bench.submit([](auto, auto) { return 0; });
     Gate gate;
@@ -93,7 +93,7 @@ void m17_m21_a_long_body_is_no_stall(Policy policy) {
     check_ok(bench.try_submit([&gate](auto, auto) { return gate.wait(); }, none, {}, slow, {},
                               bench.runtime->name_task("slow")));
     const TaskId after = bench.submit([](auto, auto) { return 0; }, {slow});
-    CHECK(bench.runtime->wait(slow, 60'000'000).code == Code::timed_out);
+    CHECK(bench.runtime->wait(slow, 400'000'000).code == Code::timed_out);
     const std::vector<Waiting> waiting = bench.runtime->watchdog();
     CHECK(waiting.size() == 2);
     CHECK(waiting[0].task == slow && waiting[0].running && bench.runtime->name_of(waiting[0].name) == "slow");

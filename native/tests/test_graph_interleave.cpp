@@ -144,6 +144,8 @@ void add_failing_ones(std::vector<Scenario>& all, const Kind& kind) {
     kept.keeps_scope = true;
     kept.scopes = {{0, 4}};
     kept.settle_before = 2;
+    Scenario& twice = add("failing twice", kind.shape(2, 4, 1, 1), {{}, {0}, {}, {2}}, true, {0, 2});
+    twice.settle_before = 2;
     Scenario& ending = add("ending its thread", kind.shape(3, 4, 1, 2), {{}, {0}, {0}, {}, {3}}, false, {});
     ending.ends_thread = {0};
     Scenario& all_cancelled = add("cancelled", kind.shape(3, 4, 1, 2), {{}, {0}, {1}, {}, {3}, {2, 4}}, true, {});

@@ -6,8 +6,8 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
-#include <mutex>
 #include <stdexcept>
+#include <utility>
 
 #include "graph/plants.hpp"
 #include "graph/protocol/atomics.hpp"
@@ -44,7 +44,7 @@ class ParallelRegions {
         groups_.store(groups, Site::crew_count);
         if (!WHET_GRAPH_PLANT(crew_skips_for_ever)) skip_.store(false, Site::crew_field);
         if (!WHET_GRAPH_PLANT(crew_done_kept)) done_.store(0, Site::crew_field);
-        failure_.set(nullptr);
+        failure_.clear();
         if (!WHET_GRAPH_PLANT(crew_open_too_early)) claim_.store(number << 32, Site::crew_open);
         epoch_.fetch_add(1, Site::crew_epoch);
         if (!WHET_GRAPH_PLANT(crew_opens_silently)) idle_.wake_all();
@@ -86,13 +86,13 @@ class ParallelRegions {
                     call(context, chunk, worker);
                 } catch (const ThreadEnd&) {
                     if (!watched_.load(Site::crew_field)) {
-                        fail(std::make_exception_ptr(std::runtime_error(kEndedThread)));
+                        fail(chunk, std::make_exception_ptr(std::runtime_error(kEndedThread)));
                     }
                     replace(worker);
                     if (!WHET_GRAPH_PLANT(crew_ended_group_not_done)) finish_group(groups);
                     throw;
                 } catch (...) {
-                    if (!WHET_GRAPH_PLANT(crew_failure_lost)) fail(std::current_exception());
+                    if (!WHET_GRAPH_PLANT(crew_failure_lost)) fail(chunk, std::current_exception());
                 }
             }
             finish_group(groups);
@@ -148,9 +148,9 @@ class ParallelRegions {
 
     // The first exception of the region, once. When all groups are done.
     std::exception_ptr take_failure() {
-        std::exception_ptr failure = failure_.get();
-        failure_.set(nullptr);
-        return failure;
+        Failure failure;
+        (void)failure_.take(failure);
+        return std::move(failure.thrown);
     }
 
     // No group of this region begins any more; how many have. done() counts those that are over.
@@ -176,9 +176,8 @@ class ParallelRegions {
         if (last && !WHET_GRAPH_PLANT(crew_ends_silently)) waiting_.wake_all();
     }
 
-    void fail(const std::exception_ptr& failure) {
-        const std::lock_guard guard(failure_lock_);
-        if (!failure_.get()) failure_.set(failure);
+    void fail(std::uint64_t chunk, std::exception_ptr thrown) {
+        failure_.keep(chunk, {.thrown = std::move(thrown)});
         skip_.store(true, Site::crew_field);
     }
 
@@ -200,8 +199,7 @@ class ParallelRegions {
     Atomic<std::uint32_t> stop_;
     Parking<Seam> idle_;     // workers between regions
     Parking<Seam> waiting_;  // the caller, while others finish their last groups
-    typename Seam::Mutex failure_lock_;
-    typename Seam::template Plain<std::exception_ptr> failure_;  // under it, and the caller's when all groups are done
+    FirstFailure<Seam> failure_;
     const bool may_spin_;
 };
 

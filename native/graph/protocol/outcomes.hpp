@@ -63,10 +63,8 @@ class Outcomes {
     // The first error since the last call; false if tasks were cancelled and none failed. When every task is done.
     bool collect(std::uint64_t& task, Failure& failure) {
         uncollected_.store(0, Site::failure_count);
-        const std::lock_guard guard(lock_);
-        task = first_task_;
-        failure = std::exchange(first_, Failure{});
-        return std::exchange(first_task_, kNone) != kNone;
+        task = first_.take(failure);
+        return task != FirstFailure<Seam>::kNone;
     }
 
     // Tasks below this one are not begun any more.
@@ -75,6 +73,8 @@ class Outcomes {
         while (seen < below && !cancel_below_.compare_exchange(seen, below, Site::cancel_set)) {
         }
     }
+    // All that are there.
+    void cancel_all(Core<Seam>& core) { cancel_below(core.stream().submitted()); }
     // Nor are these. is_done(task) clears out those of earlier calls that had begun all the same.
     template <class IsDone>
     void cancel_these(std::span<const std::uint64_t> tasks, IsDone&& is_done) {
@@ -121,15 +121,10 @@ class Outcomes {
     }
 
   private:
-    static constexpr std::uint64_t kNone = ~std::uint64_t{0};
-
     void add(std::uint64_t task, Failure failure, bool first) {
         uncollected_.fetch_add(1, Site::failure_count);
+        if (first) first_.keep(task, failure);
         const std::lock_guard guard(lock_);
-        if (first && first_task_ == kNone) {
-            first_task_ = task;
-            first_ = failure;
-        }
         known_.insert_or_assign(task, std::move(failure));
         if (known_.size() > kMost) {
             forgotten_.store(known_.begin()->first + 1, Site::failure_note);
@@ -153,8 +148,8 @@ class Outcomes {
     // Under it:
     std::map<std::uint64_t, Failure> known_;
     std::unordered_set<std::uint64_t> cancelled_ones_;
-    std::uint64_t first_task_ = kNone;
-    Failure first_;
+    // Not under it:
+    FirstFailure<Seam> first_;
 };
 
 }  // namespace whet::graph

@@ -29,15 +29,15 @@ class ReplayGraph::Watchman {
     // True when it is time to leave: stopped, and the grace for running bodies is over.
     bool operator()() {
         const std::uint64_t now = now_ns();
-        if (session_.is_polled()) session_.ask();
-        if (limit_ns_ != 0 && !session_.is_stopped()) {
+        if (session_.calls().is_polled()) session_.calls().ask();
+        if (limit_ns_ != 0 && !session_.calls().is_stopped()) {
             look_around(now);
             if (now - begun_ns_ >= limit_ns_) {
                 report_.timed_out = true;
-                session_.cancel_rest();
+                session_.calls().cancel_rest();
             }
         }
-        if (!session_.is_stopped()) return false;
+        if (!session_.calls().is_stopped()) return false;
         if (stopped_ns_ == 0) stopped_ns_ = now;
         return now - stopped_ns_ >= kGrace_ns;
     }
@@ -86,7 +86,7 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
         }
         if (end.abandoned) {
             report.stalled = true;
-            session.cancel_rest();
+            session.calls().cancel_rest();
             session(0, 0);
         }
     }

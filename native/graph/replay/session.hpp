@@ -7,61 +7,17 @@
 #pragma once
 
 #include <algorithm>
-#include <exception>
-#include <memory>
+#include <cstdint>
 #include <mutex>
-#include <string>
 #include <utility>
 #include <vector>
 
 #include "graph/plants.hpp"
 #include "graph/protocol/atomics.hpp"
-#include "graph/protocol/failure.hpp"
 #include "graph/protocol/parking.hpp"
-#include "graph/protocol/trace.hpp"
-#include "graph/replay/deque.hpp"
-#include "graph/replay/replay.hpp"
+#include "graph/replay/calls.hpp"
 
 namespace whet::graph {
-
-// What a graph keeps between its replays.
-template <class Seam>
-struct ReplayState {
-    template <class T>
-    using Atomic = typename Seam::template Atomic<T>;
-    template <class T>
-    using Plain = typename Seam::template Plain<T>;
-
-    // The counts belong to whoever sits there, and to the caller between replays.
-    struct alignas(64) Seat {
-        explicit Seat(std::size_t capacity) : deque(capacity) {}
-        StealDeque<Seam> deque;
-        Plain<std::int64_t> executed;
-        Plain<std::int64_t> cancelled;
-        Plain<std::int64_t> finished;  // counted tasks not yet taken off ReplaySession::remaining_
-        // Only where the replay is watched: the place whose body is being run, plus one.
-        Atomic<std::uint32_t> running;
-    };
-
-    explicit ReplayState(std::uint32_t tasks)
-        : arrivals(new Atomic<std::uint32_t>[tasks]()), poisoned(new Atomic<std::uint8_t>[tasks]()) {}
-
-    void seat(unsigned count, std::size_t capacity) {
-        if (seats.size() == count && deque_capacity >= capacity) return;
-        seats.clear();
-        for (unsigned s = 0; s < count; ++s) seats.push_back(std::make_unique<Seat>(capacity));
-        deque_capacity = capacity;
-    }
-
-    // Arrivals. They go up in one replay and down in the next, so that nothing is reset in between.
-    const std::unique_ptr<Atomic<std::uint32_t>[]> arrivals;
-    const std::unique_ptr<Atomic<std::uint8_t>[]> poisoned;  // a predecessor failed or did not run
-    std::vector<std::unique_ptr<Seat>> seats;                // kept between replays: their deques are large
-    std::size_t deque_capacity = 0;
-    bool poison_left = false;
-    bool solo_down = false;
-    bool shared_down = false;
-};
 
 template <class Seam>
 class ReplaySession {
@@ -71,18 +27,7 @@ class ReplaySession {
 
     ReplaySession(const ReplayPlan& plan, ReplayState<Seam>& state, const ReplayOptions& options, unsigned seats,
                   bool solo, bool may_spin)
-        : plan_(plan),
-          state_(state),
-          poll_(options.poll ? &options.poll : nullptr),
-          spans_(options.spans),
-          count_(seats),
-          solo_(solo),
-          may_spin_(may_spin),
-          detailed_(options.spans || options.timeout_ns != 0) {
-        if (state.poison_left && !WHET_GRAPH_PLANT(replay_poison_kept)) {
-            for (std::uint32_t p = 0; p < plan.tasks(); ++p) state.poisoned[p].store(0, Site::replay_bar);
-        }
-        state.poison_left = false;
+        : calls_(plan, state, options), plan_(plan), state_(state), count_(seats), solo_(solo), may_spin_(may_spin) {
         const std::uint32_t counted = plan.tasks() - (solo ? plan.solo_end : 0);
         state.seat(seats, seats > 1 ? counted + 64 : 1);
         if (seats > 1) set_out(counted);
@@ -115,22 +60,12 @@ class ReplaySession {
                next_run_.load(Site::replay_run) >= runs;
     }
 
-    void cancel_rest() {
-        stopped_.store(1, Site::replay_bar);
-        some_barred_.store(1, Site::replay_bar);
-    }
-
-    void ask() {
-        if (stopped_.load(Site::replay_bar) == 0 && (*poll_)()) cancel_rest();
-    }
-
+    ReplayCalls<Seam>& calls() { return calls_; }
     // The caller has left: whoever runs out of work goes.
     void leave() {
-        poll_ = nullptr;
+        calls_.ask_no_more();
         left_.store(1, Site::replay_bar);
     }
-    bool is_polled() const { return poll_ != nullptr; }
-    bool is_stopped() const { return stopped_.load(Site::replay_bar) != 0; }
     unsigned seats() const { return count_; }
     // The task whose body is being run there, -1: none. Only where the replay is watched.
     std::int32_t task_at(unsigned seat) const {
@@ -151,9 +86,7 @@ class ReplaySession {
             seat->cancelled.set(0);
             seat->finished.set(0);
         }
-        report.failure = failure_;
-        report.stopped = is_stopped();
-        state_.poison_left = some_barred_.load(Site::replay_bar) != 0;
+        calls_.finish(report);
     }
 
   private:
@@ -162,7 +95,6 @@ class ReplaySession {
     using ThreadEnd = typename Seam::ThreadEnd;
     using Deque = StealDeque<Seam>;
     static constexpr std::uint32_t kNone = 0xffffffff;
-    static constexpr std::uint32_t kPollEvery = 1024;  // tasks between two questions to the caller
     static constexpr std::uint64_t kNap_ns = 200'000;  // after which an idle worker looks again unasked
 
     // An item is a single place (count 0) or a range of the successor array whose places are all ready.
@@ -181,73 +113,6 @@ class ReplaySession {
             if (high > low) state_.seats[seat]->deque.push(range(first_root + low, high - low));
         }
         remaining_.store(counted, Site::replay_left);
-    }
-
-    void call_body(Seat& own, unsigned worker, std::uint32_t place) {
-        const Node& node = plan_.nodes[place];
-        if (some_barred_.load(Site::replay_bar) != 0) [[unlikely]] {
-            if (stopped_.load(Site::replay_bar) != 0 || state_.poisoned[place].load(Site::replay_bar) != 0) {
-                own.cancelled.add(1);
-                if (!WHET_GRAPH_PLANT(replay_poison_stops)) poison_successors(node);
-                return;
-            }
-        }
-        const ReplayBody& body = plan_.bodies[plan_.kinds[place]];
-        own.executed.add(1);
-        try {
-            const int result = detailed_ ? invoke_detailed(own, worker, body, place) : invoke(body, place, node.task);
-            if (result != 0) [[unlikely]]
-                fail(node, result, nullptr);
-        } catch (const ThreadEnd&) {
-            fail(node, 0, kEndedThread);
-            throw;
-        } catch (const std::exception& error) {
-            fail(node, -1, error.what());
-        } catch (...) {
-            fail(node, -1, kUnknownException);
-        }
-        if (detailed_) own.running.store(0, Site::replay_note);
-        if (worker == 0 && poll_ && ++since_poll_ >= kPollEvery) {
-            since_poll_ = 0;
-            ask();
-        }
-    }
-
-    int invoke_detailed(Seat& own, unsigned worker, const ReplayBody& body, std::uint32_t place) {
-        const std::int32_t task = plan_.nodes[place].task;
-        own.running.store(place + 1, Site::replay_note);
-        const std::uint64_t begun = spans_ ? now_ns() : 0;
-        const int result = invoke(body, place, task);
-        if (spans_ && body.call) {
-            spans_[task] = {static_cast<std::int64_t>(begun), static_cast<std::int64_t>(now_ns()),
-                            static_cast<std::int32_t>(worker)};
-        }
-        return result;
-    }
-
-    int invoke(const ReplayBody& body, std::uint32_t place, std::int32_t task) const {
-        if (!body.call) return 0;
-        const auto number = static_cast<std::uint64_t>(task);
-        if (plan_.arguments.empty()) return body.call(nullptr, &number, body.user);
-        const ReplayPlan::Arguments& given = plan_.arguments[place];
-        return body.call(given.tensors, given.scalars ? given.scalars : &number, body.user);
-    }
-
-    // Relaxed throughout: a successor sees the mark because it runs after this task, through its counter or its order.
-    void poison_successors(const Node& node) {
-        const std::uint32_t count = WHET_GRAPH_PLANT(replay_poisons_first_only) ? 1 : node.successors;
-        for (std::uint32_t i = 0; i < std::min(count, node.successors); ++i) {
-            state_.poisoned[plan_.successors[node.first_successor + i]].store(1, Site::replay_bar);
-        }
-    }
-
-    void fail(const Node& node, int result, const char* message) {
-        {
-            const std::lock_guard guard(lock_);
-            if (failure_.task < 0) failure_ = {node.task, result, message ? message : ""};
-        }
-        some_barred_.store(1, Site::replay_bar);
-        poison_successors(node);
     }
 
     void offer(Seat& own, std::uint64_t item) {
@@ -296,7 +161,7 @@ class ReplaySession {
     void run_chain(Seat& own, unsigned worker, std::uint32_t place) {
         while (place != kNone) {
             try {
-                call_body(own, worker, place);
+                calls_.call(own, worker, place);
             } catch (const ThreadEnd&) {
                 offer_single(own, complete(own, place));
                 throw;
@@ -327,7 +192,7 @@ class ReplaySession {
             const bool counts_alone = target == kNone || plan_.nodes[target].fan_in == 1;
             bool called = false;
             try {
-                call_body(own, worker, place);
+                calls_.call(own, worker, place);
                 called = true;
                 if (counts_alone) {
                     run_chain(own, worker, complete(own, place));
@@ -366,56 +231,16 @@ class ReplaySession {
         return Deque::kNothing;
     }
 
-    // A loop of calls, to `stop` or to the first task that fails. `place` is where it stands, also when a body throws;
-    // it is kept in a register until then. A function of its own has enough of them: this saves 1 to 2 of 4 ns per
-    // empty task against calling call_body for each.
-    [[gnu::noinline]] void call_in_order(std::uint32_t& place, std::uint32_t stop) {
-        const Node* const nodes = plan_.nodes.data();
-        const std::uint16_t* const kinds = plan_.kinds.data();
-        const ReplayBody* const bodies = plan_.bodies.data();
-        std::uint32_t at = place;
-        try {
-            for (; at < stop && some_barred_.load(Site::replay_bar) == 0; ++at) {
-                const ReplayBody& body = bodies[kinds[at]];
-                if (!body.call) continue;
-                const auto number = static_cast<std::uint64_t>(nodes[at].task);
-                if (const int result = body.call(nullptr, &number, body.user); result != 0) [[unlikely]]
-                    fail(nodes[at], result, nullptr);
-            }
-        } catch (...) {
-            place = at;
-            throw;
-        }
-        place = at;
-    }
-
-    // Places one after the other, nothing counted. Failures, arguments and spans_ take the long way.
+    // Places one after the other, nothing counted.
     void run_in_order(Seat& own, unsigned worker, std::uint32_t place, std::uint32_t end) {
-        const bool plain = !detailed_ && plan_.arguments.empty();
         while (place < end) {
-            const std::uint32_t stop = std::min(end, place + kPollEvery);
-            const std::uint32_t first = place;
-            const Node* const nodes = plan_.nodes.data();
             try {
-                if (plain) call_in_order(place, stop);
-            } catch (const ThreadEnd&) {
-                own.executed.add(place - first + 1);
-                fail(nodes[place], 0, kEndedThread);
-                leave_rest(place + 1, end);
-                throw;
-            } catch (const std::exception& error) {
-                fail(nodes[place++], -1, error.what());
-            } catch (...) {
-                fail(nodes[place++], -1, kUnknownException);
-            }
-            own.executed.add(place - first);
-            try {
-                for (; place < stop; ++place) call_body(own, worker, place);
+                calls_.call_all(own, worker, place, std::min(end, place + ReplayCalls<Seam>::kPollEvery));
             } catch (const ThreadEnd&) {
                 leave_rest(place + 1, end);
                 throw;
             }
-            if (worker == 0 && poll_) ask();
+            if (worker == 0 && calls_.is_polled()) calls_.ask();
         }
     }
 
@@ -464,9 +289,9 @@ class ReplaySession {
                 if (remaining_.load(Site::replay_left) == 0) return;
                 // Nothing to do, and the caller of this replay is gone or wants to go.
                 if (left_.load(Site::replay_bar) != 0) return;
-                if (worker == 0 && poll_) {
-                    ask();
-                    if (stopped_.load(Site::replay_bar) != 0) return;
+                if (worker == 0 && calls_.is_polled()) {
+                    calls_.ask();
+                    if (calls_.is_stopped()) return;
                 }
                 if (patience.wait()) continue;
                 nap();
@@ -495,24 +320,17 @@ class ReplaySession {
         idle_.sleep([this] { return remaining_.load(Site::replay_left) == 0; }, [] { return kNap_ns; });
     }
 
+    ReplayCalls<Seam> calls_;
     const ReplayPlan& plan_;
     ReplayState<Seam>& state_;
-    const std::function<bool()>* poll_;  // the calling thread's, as is since_poll_; null: nobody asks
-    ReplaySpan* const spans_;
     const unsigned count_;  // seats
     const bool solo_;
     const bool may_spin_;
-    const bool detailed_;  // spans are wanted, or somebody watches: more than a call per task
-    std::uint32_t since_poll_ = 0;
     alignas(64) Atomic<std::uint32_t> next_run_;
     alignas(64) Atomic<std::int64_t> remaining_;
-    // Read before every body, written at most a few times: stays shared in every cache.
-    alignas(64) Atomic<std::uint32_t> some_barred_;  // a task failed, or the replay was stopped
-    Atomic<std::uint32_t> stopped_;
-    Atomic<std::uint32_t> left_;  // the caller does not wait any more
+    alignas(64) Atomic<std::uint32_t> left_;  // the caller does not wait any more
     Atomic<std::uint32_t> rest_count_;
     typename Seam::Mutex lock_;
-    ReplayFailure failure_;                                       // under it: the first
     std::vector<std::pair<std::uint32_t, std::uint32_t>> rests_;  // under it: runs that ended threads have left
     Parking<Seam> idle_;
 };

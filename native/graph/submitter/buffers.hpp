@@ -22,8 +22,8 @@ class BufferDirectory {
     template <class Live>
     const std::vector<std::uint64_t>& locate(std::uint64_t base, std::uint64_t end, Live&& live) {
         const Recent& recent = recent_[place_of(base)];
-        // If nothing is live there, a search would put the same in its place.
-        if (recent.base == base && recent.stretch->end == end) [[likely]]
+        // If nothing is live there, a search would put as much or less in its place.
+        if (recent.base == base && recent.stretch->end >= end) [[likely]]
             return recent.stretch->bases;
         return search(base, end, live);
     }

@@ -12,7 +12,7 @@
 #include "graph/plants.hpp"
 #include "graph/protocol/core.hpp"
 #include "graph/protocol/outcomes.hpp"
-#include "graph/runtime.hpp"
+#include "graph/task.hpp"
 
 namespace whet::graph {
 
@@ -248,21 +248,21 @@ class Reclaimer {
     }
     const Scope* scope() const { return scope_; }
     bool infers() const { return scope_ == nullptr || scope_->mode == ScopeMode::automatic; }
-    Status scope_begin(ScopeMode mode, std::uint32_t* number) {
-        if (mode == ScopeMode::automatic && !infers()) {
-            return {Code::scope_mismatch, head_, 0, "an automatic scope cannot begin inside a manual one"};
-        }
+    // False, and nothing happens: an automatic one inside a manual one.
+    bool scope_begin(ScopeMode mode, std::uint32_t* number) {
+        if (mode == ScopeMode::automatic && !infers()) return false;
         scopes_.push_back({head_, ++scope_numbers_, mode, std::this_thread::get_id(), {}});
         scope_ = &scopes_.back();
         if (number) *number = scope_->number;
-        return {};
+        return true;
     }
-    Status scope_end(std::uint32_t number) {
+    // 0: the innermost of this thread. False if it is not open.
+    bool scope_end(std::uint32_t number) {
         const std::uint32_t wanted = number != 0 ? number : scope_ != nullptr ? scope_->number : 0;
         // Nearly always the newest one.
         auto place = scopes_.empty() || scopes_.back().number != wanted ? scopes_.begin() : std::prev(scopes_.end());
         place = std::find_if(place, scopes_.end(), [wanted](const Scope& scope) { return scope.number == wanted; });
-        if (place == scopes_.end()) return {Code::scope_mismatch, head_, 0, "no scope is open"};
+        if (place == scopes_.end()) return false;
         for (const std::uint64_t task : place->tasks) {
             if (WHET_GRAPH_PLANT(scope_keeps_its_first) && task == place->tasks.front()) continue;
             core_.unpin(slot_of(task));
@@ -270,7 +270,7 @@ class Reclaimer {
         scopes_.erase(place);
         scope_ = nullptr;
         find_scope();
-        return {};
+        return true;
     }
     std::size_t scope_depth() const {
         const std::thread::id caller = std::this_thread::get_id();

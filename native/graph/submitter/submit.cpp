@@ -1,11 +1,9 @@
-// Whoever has the lock and submits: dependencies, heap, scopes, retirement. Everything here is plain memory; it meets
-// the workers only in Core::prepare, Core::publish and the completion bytes.
+// A task comes in: is it right, is there room, what does it depend on, where does its memory lie.
 #include <algorithm>
 #include <cstring>
 #include <new>
 
-#include "graph/runtime_impl.hpp"
-#include "graph/submitter/vigil.hpp"
+#include "graph/submitter/submitter.hpp"
 
 namespace whet::graph {
 
@@ -17,7 +15,21 @@ std::uint64_t address_of(const void* base) { return reinterpret_cast<std::uint64
 
 }  // namespace
 
-void Runtime::Impl::reclaim() {
+Submitter::Submitter(const Config& config, Core<MachineSeam>& core, Outcomes<MachineSeam>& outcomes,
+                     const TaskNames& names)
+    : config_(config),
+      core_(core),
+      outcomes_(outcomes),
+      names_(names),
+      born_(fork_generation()),
+      heap_(config.heap_bytes, config.output_align),
+      map_(config.tensormap_capacity),
+      tasks_(core, outcomes, config),
+      tracks_(new Track[static_cast<std::size_t>(config.window) * kInlineTracks]),
+      arguments_(new void*[static_cast<std::size_t>(config.window) * kInlineArguments]),
+      trace_(config.trace, 0) {}
+
+void Submitter::reclaim() {
     tasks_.reclaim(
         [this](std::uint64_t, std::uint64_t to) { heap_.free_to(tasks_.ledger(tasks_.slot_of(to - 1)).heap_top); });
     const bool uncollected = outcomes_.uncollected() && !WHET_GRAPH_PLANT(failed_region_not_kept);
@@ -29,81 +41,46 @@ void Runtime::Impl::reclaim() {
     map_.reclaim(tasks_.watermark(), left);
 }
 
-std::string Runtime::Impl::occupancy(Code code, std::uint64_t wanted) const {
+std::string Submitter::occupancy(Code code, const Needs& needs) const {
     const TaskId oldest = tasks_.tail();
     std::string text = "oldest task " + std::to_string(oldest);
-    text += name_text(tasks_.ledger(tasks_.slot_of(oldest)).name);
+    text += names_.behind_task(tasks_.ledger(tasks_.slot_of(oldest)).name);
     text += tasks_.pinned_by_caller(oldest) ? " is held by an open scope" : " is not done";
     text += ", next task " + std::to_string(tasks_.head());
     text += ", first task not done " + std::to_string(tasks_.watermark());
     text += "; window " + std::to_string(tasks_.head() - oldest) + " of " + std::to_string(config_.window);
     text += ", heap " + std::to_string(heap_.used()) + " of " + std::to_string(heap_.capacity()) + " bytes";
     text += ", tensor map " + std::to_string(map_.used()) + " of " + std::to_string(map_.capacity());
-    if (code == Code::heap_deadlock) text += "; wanted " + std::to_string(wanted) + " bytes";
-    if (code == Code::tensormap_deadlock) text += "; wanted " + std::to_string(wanted) + " entries";
+    if (code == Code::heap_deadlock) text += "; wanted " + std::to_string(needs.bytes) + " bytes";
+    if (code == Code::tensormap_deadlock) text += "; wanted " + std::to_string(needs.regions) + " entries";
     return text;
 }
 
-// Waits until room() holds, running tasks meanwhile. Nothing can move any more when the oldest task is pinned by a
-// scope that only this thread can end: then it fails at once. The wall clock is a backstop for what cannot be foreseen.
-template <class Room>
-Status Runtime::Impl::make_room(Code code, Watch watch, Room&& room) {
-    if (room()) return {};
-    reclaim();
-    if (room()) return {};
-    flush();
-    ++blocked_[static_cast<std::size_t>(code) - static_cast<std::size_t>(Code::window_deadlock)];
-    Vigil vigil(*this, watch, 0, config_.submitter_helps);
-    for (;;) {
-        reclaim();
-        if (room()) return {};
-        if (closing_) return {Code::shut_down, 0, 0, {}};
-        if (code != Code::tensormap_deadlock && tasks_.pinned_by_caller(tasks_.tail())) {
-            return {code, tasks_.tail(), 0, {}};
-        }
-        if (Status status = vigil.pass(); !status.ok()) return status;
-    }
-}
-
-Code Runtime::Impl::refuse(Status status) {
+Code Submitter::refuse(Status status) {
     refusal_ = std::move(status);
     return refusal_.code;
 }
 
-inline bool Runtime::Impl::has_rooms(std::uint64_t bytes, std::uint32_t regions) {
-    return tasks_.has_room() && map_.room(regions) && heap_.fits(bytes);
+inline bool Submitter::has_rooms(const Needs& needs) {
+    return tasks_.has_room() && map_.room(needs.regions) && heap_.fits(needs.bytes);
 }
 
-// Room in all three rings, before anything is changed.
-Code Runtime::Impl::make_rooms(std::uint64_t bytes, std::uint32_t regions, Watch watch) {
-    if (bytes > heap_.capacity()) {
-        return refuse({Code::output_too_large, tasks_.head(), 0,
-                       std::to_string(bytes) + " bytes wanted, heap_bytes " + std::to_string(heap_.capacity())});
-    }
-    if (regions > map_.capacity()) {
-        return refuse({Code::tensormap_deadlock, tasks_.head(), 0, occupancy(Code::tensormap_deadlock, regions)});
-    }
-    std::uint64_t wanted = 1;
-    Status status = make_room(Code::window_deadlock, watch, [this] { return tasks_.has_room(); });
-    if (status.ok()) {
-        wanted = regions;
-        status = make_room(Code::tensormap_deadlock, watch, [this, regions] { return map_.room(regions); });
-    }
-    if (status.ok()) {
-        wanted = bytes;
-        status = make_room(Code::heap_deadlock, watch, [this, bytes] { return heap_.fits(bytes); });
-    }
-    const bool is_ring = status.code >= Code::window_deadlock && status.code <= Code::tensormap_deadlock;
-    if (is_ring && status.detail.empty()) status.detail = occupancy(status.code, wanted);
-    return status.ok() ? Code::ok : refuse(std::move(status));
+Code Submitter::lacking(const Needs& needs) {
+    if (!tasks_.has_room()) return Code::window_deadlock;
+    if (!map_.room(needs.regions)) return Code::tensormap_deadlock;
+    return heap_.fits(needs.bytes) ? Code::ok : Code::heap_deadlock;
+}
+
+void Submitter::count_blocked(Code ring) {
+    ++blocked_[static_cast<std::size_t>(ring) - static_cast<std::size_t>(Code::window_deadlock)];
 }
 
 // The owner is not in the window, or the tensor has none though it lies in the heap.
-inline bool Runtime::Impl::is_misplaced(const TensorArg& tensor) const {
+inline bool Submitter::is_misplaced(const TensorArg& tensor) const {
     return tensor.owner == kNoTask ? heap_.owns(tensor.base) : !tasks_.is_in_window(tensor.owner);
 }
 
-Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
+Code Submitter::refuse_tensor(const TensorArg& tensor) {
     if (tensor.owner == kNoTask) {
         return refuse(
             {Code::bad_argument, tasks_.head(), 0, "memory of the output heap must come with the task that owns it"});
@@ -112,7 +89,7 @@ Code Runtime::Impl::refuse_tensor(const TensorArg& tensor) {
 }
 
 // A conflict with an access of a failed task that has already left the map.
-bool Runtime::Impl::meets_failed(const TensorArg& tensor) const {
+bool Submitter::meets_failed(const TensorArg& tensor) const {
     if (WHET_GRAPH_PLANT(failed_region_forgotten)) return false;
     const std::uint64_t base = address_of(tensor.base);
     return std::any_of(failed_regions_.begin(), failed_regions_.end(), [&tensor, base](const FailedRegion& failed) {
@@ -124,7 +101,7 @@ bool Runtime::Impl::meets_failed(const TensorArg& tensor) const {
 }
 
 // Outputs are tracked beside the slot of their owner; those beyond the first few, and all other memory, by address.
-inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
+inline Track& Submitter::track_of(const TensorArg& tensor) {
     const std::uint64_t base = address_of(tensor.base);
     if (tensor.owner != kNoTask) {
         const std::uint32_t slot = core_.table().slot_of(tensor.owner);
@@ -136,13 +113,13 @@ inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
     return map_.track_of(base);
 }
 
-[[gnu::always_inline]] inline void Runtime::Impl::enter_access(const TensorArg& tensor, Producers& producers) {
+[[gnu::always_inline]] inline void Submitter::enter_access(const TensorArg& tensor, Producers& producers) {
     map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, tasks_.head(),
                 [&producers](TaskId producer) { producers.add(producer, Edge::Source::data); });
 }
 
 // Memory that may be known under other bases as well: what any of them knows about these bytes counts.
-[[gnu::noinline]] void Runtime::Impl::enter_anywhere(const TensorArg& tensor, Producers& producers) {
+[[gnu::noinline]] void Submitter::enter_anywhere(const TensorArg& tensor, Producers& producers) {
     const std::uint64_t base = address_of(tensor.base);
     const std::uint64_t end = base + std::max(tensor.region.end, tensor.buffer_bytes);
     const auto& bases = buffers_.locate(base, end, [this](std::uint64_t other) { return map_.live(other); });
@@ -157,7 +134,7 @@ inline Track& Runtime::Impl::track_of(const TensorArg& tensor) {
 }
 
 // What the other bases know of these bytes; then the tensor as it is known by the first one.
-void Runtime::Impl::look_elsewhere(TensorArg& tensor, const std::vector<std::uint64_t>& bases, Producers& producers) {
+void Submitter::look_elsewhere(TensorArg& tensor, const std::vector<std::uint64_t>& bases, Producers& producers) {
     const bool writes = tensor.direction != Direction::in;
     const std::uint64_t begins = address_of(tensor.base) + tensor.region.begin;
     const std::uint64_t ends = address_of(tensor.base) + tensor.region.end;
@@ -172,7 +149,7 @@ void Runtime::Impl::look_elsewhere(TensorArg& tensor, const std::vector<std::uin
 }
 
 // Memory that the caller has just got: whatever is known of its bytes concerns others that have been given back.
-void Runtime::Impl::enter_fresh(TensorArg& tensor) {
+void Submitter::enter_fresh(TensorArg& tensor) {
     const std::uint64_t base = address_of(tensor.base);
     tensor.region = {0, tensor.bytes, nullptr};
     buffers_.renew(base, base + tensor.bytes, [this](std::uint64_t old) { map_.forget(old); });
@@ -185,7 +162,7 @@ void Runtime::Impl::enter_fresh(TensorArg& tensor) {
 }
 
 // Allocates the outputs, finds the producers and writes the addresses down, in one pass.
-inline void Runtime::Impl::enter_tensors(TaskSpec& task, Producers& producers, std::uint64_t bytes, void** words) {
+inline void Submitter::enter_tensors(TaskSpec& task, Producers& producers, std::uint64_t bytes, void** words) {
     auto* block = bytes != 0 ? static_cast<std::byte*>(heap_.take(bytes)) : nullptr;
     const TaskId id = tasks_.head();
     const bool infers = tasks_.infers();
@@ -230,7 +207,7 @@ inline void Runtime::Impl::enter_tensors(TaskSpec& task, Producers& producers, s
 }
 
 // Where the addresses of the tensors go, and the scalars behind them.
-inline void** Runtime::Impl::place_arguments(std::uint32_t slot, const TaskSpec& task) {
+inline void** Submitter::place_arguments(std::uint32_t slot, const TaskSpec& task) {
     const std::size_t count = task.tensors.size() + task.scalars.size();
     void** words = arguments_.get() + static_cast<std::size_t>(slot) * kInlineArguments;
     if (count > kInlineArguments) words = tasks_.spill_arguments(slot, count);
@@ -242,27 +219,26 @@ inline void** Runtime::Impl::place_arguments(std::uint32_t slot, const TaskSpec&
     return words;
 }
 
-// Waits for room and looks again: what was there may have been retired meanwhile, and others may have submitted.
-Code Runtime::Impl::admit_later(const TaskSpec& task, std::uint64_t bytes, std::uint32_t regions, const Terms& terms) {
-    if (closing_) return refuse({Code::shut_down, 0, 0, {}});
+// No room at first sight, or the end has begun.
+Code Submitter::admit_late(const TaskSpec& task, const Needs& needs) {
+    if (!is_open()) return refuse({Code::shut_down, 0, 0, {}});
     if (task.tensors.size() > kMostTensors) return refuse_wrong(task);
-    while (!has_rooms(bytes, regions)) {
-        if (!terms.may_wait) {
-            reclaim();
-            if (has_rooms(bytes, regions)) break;
-            return Code::timed_out;
-        }
-        const Code code = make_rooms(bytes, regions, terms.watch);
-        if (code != Code::ok) return code;
+    if (needs.bytes > heap_.capacity()) {
+        return refuse({Code::output_too_large, tasks_.head(), 0,
+                       std::to_string(needs.bytes) + " bytes wanted, heap_bytes " + std::to_string(heap_.capacity())});
     }
-    if (closing_) return refuse({Code::shut_down, 0, 0, {}});
-    if (terms.expected != kNoTask && tasks_.head() != terms.expected) return Code::unknown_task;
-    // From here to the end nothing is retired.
-    return refuse_wrong(task);
+    if (needs.regions > map_.capacity()) {
+        return refuse({Code::tensormap_deadlock, tasks_.head(), 0, occupancy(Code::tensormap_deadlock, needs)});
+    }
+    reclaim();
+    // What was retired just now may have been an owner.
+    if (has_rooms(needs)) return refuse_wrong(task);
+    unmet_ = needs;
+    return kNoRoom;
 }
 
 // The first thing that is wrong with a task, if any.
-Code Runtime::Impl::refuse_wrong(const TaskSpec& task) {
+Code Submitter::refuse_wrong(const TaskSpec& task) {
     if (task.tensors.size() > kMostTensors) return refuse({Code::too_many_tensors, tasks_.head(), 0, {}});
     for (const TaskId dependency : task.dependencies) {
         if (dependency >= tasks_.head()) return refuse({Code::unknown_task, dependency, 0, {}});
@@ -276,9 +252,10 @@ Code Runtime::Impl::refuse_wrong(const TaskSpec& task) {
 
 // Whether the task may be entered, and what it needs of the rings. Changes nothing unless the answer is yes. What is
 // hardly ever so is asked all at once, and sorted out elsewhere.
-inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std::uint32_t& regions,
-                                 const Terms& terms) {
+[[gnu::always_inline]] inline Code Submitter::admit(const TaskSpec& task, Needs& needs) {
     bool wrong = task.tensors.size() > kMostTensors;
+    std::uint64_t bytes = 0;
+    std::uint32_t regions = 0;
     const std::uint64_t largest = heap_.capacity();
     for (const TensorArg& tensor : task.tensors) {
         if (tensor.direction == Direction::out) {
@@ -291,9 +268,9 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
             if (tensor.owner == kNoTask) map_.prefetch(address_of(tensor.base));
         }
     }
-    if (!tasks_.infers()) regions = 0;
-    if (closing_ || !has_rooms(bytes, regions)) [[unlikely]]
-        return admit_later(task, bytes, regions, terms);
+    needs = {bytes, tasks_.infers() ? regions : 0};
+    if (!is_open() || !has_rooms(needs)) [[unlikely]]
+        return admit_late(task, needs);
     const TaskId head = tasks_.head();
     const TaskId forgotten = outcomes_.forgotten();
     for (const TaskId dependency : task.dependencies) wrong |= dependency - forgotten >= head - forgotten;
@@ -302,18 +279,17 @@ inline Code Runtime::Impl::admit(const TaskSpec& task, std::uint64_t& bytes, std
     return Code::ok;
 }
 
-Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, const Terms& terms) {
-    std::uint64_t bytes = 0;
-    std::uint32_t regions = 0;
-    if (const Code code = admit(task, bytes, regions, terms); code != Code::ok) return code;
+Code Submitter::submit(TaskSpec& task, TaskId& id) {
+    Needs needs{};
+    if (const Code code = admit(task, needs); code != Code::ok) return code;
     id = tasks_.head();
     const std::uint32_t slot = tasks_.begin(task.name);
     Producers producers(tasks_);
     for (const TaskId dependency : task.dependencies) producers.add(dependency, Edge::Source::given);
     void** const words = place_arguments(slot, task);
     if (!task.tensors.empty()) {
-        map_.expect(regions, producers.uncollected());
-        enter_tensors(task, producers, bytes, words);
+        map_.expect(needs.regions, producers.uncollected());
+        enter_tensors(task, producers, needs.bytes, words);
     }
     tasks_.ledger(slot).heap_top = heap_.top();
     // The lines come from where a worker used them last.
@@ -325,11 +301,28 @@ Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, const Terms& terms) {
     own.user.set(task.user);
     own.kind.set(static_cast<std::uint8_t>(task.kind));
     tasks_.enter(slot, producers);
-    if (regions != 0 && id >= reclaim_at_) {
+    if (needs.regions != 0 && id >= reclaim_at_) {
         reclaim();
         reclaim_at_ = id + kReclaimEvery;
     }
     return Code::ok;
+}
+
+Peaks Submitter::peaks() const {
+    Peaks peaks{};
+    peaks.window_now = tasks_.head() - tasks_.tail();
+    peaks.window_peak = tasks_.window_peak();
+    peaks.window_capacity = config_.window;
+    peaks.heap_now = heap_.used();
+    peaks.heap_peak = heap_.peak();
+    peaks.heap_capacity = heap_.capacity();
+    peaks.tensormap_now = map_.used();
+    peaks.tensormap_peak = map_.peak();
+    peaks.tensormap_capacity = map_.capacity();
+    peaks.blocked_on_window = blocked_[0];
+    peaks.blocked_on_heap = blocked_[1];
+    peaks.blocked_on_tensormap = blocked_[2];
+    return peaks;
 }
 
 }  // namespace whet::graph

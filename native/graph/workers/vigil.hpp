@@ -2,7 +2,9 @@
 // about every 20 ms asks whether it was interrupted. The lock is held between the calls of pass() and not during them.
 #pragma once
 
-#include "graph/runtime_impl.hpp"
+#include <cstdint>
+
+#include "graph/workers/watchdog.hpp"
 
 namespace whet::graph {
 
@@ -15,36 +17,43 @@ inline std::uint64_t coarse_ticks() {
 #endif
 }
 
-class Runtime::Impl::Vigil {
+// Those whom a waiting thread needs.
+struct WaitingRoom {
+    Core<MachineSeam>& core;
+    Outcomes<MachineSeam>& outcomes;
+    Submitter& submitter;
+    Workers& workers;
+    Watchdog& watchdog;
+};
+
+class Vigil {
   public:
     // timeout_ns 0: no limit.
     // `heeds` interrupts of bodies: they are told once, to whoever heeds them first.
-    Vigil(Impl& impl, Watch watch, std::uint64_t timeout_ns, bool helps, bool heeds = true)
-        : impl_(impl),
+    Vigil(const WaitingRoom& room, Watch watch, std::uint64_t timeout_ns, bool helps, bool heeds = true)
+        : room_(room),
           watch_(watch),
           timeout_ns_(timeout_ns),
           helps_(helps),
           heeds_(heeds),
-          patience_(impl.may_spin_) {}
-
-    // Others may sleep beside what this thread leaves in its queue.
-    ~Vigil() {
-        if (!seated_) return;
-        impl_.core_.step_aside(0);
-        impl_.seat_.store(false, std::memory_order_release);
-    }
+          seat_(room.workers),
+          patience_(room.workers.may_spin()) {}
     Vigil(const Vigil&) = delete;
     Vigil& operator=(const Vigil&) = delete;
 
     // Some tasks, or a nap. Code::interrupted, timed_out and stalled end the waiting.
     Status pass() {
-        impl_.lock_.unlock();
-        const bool worked = help();
-        if (!worked) impl_.pause_submitter(patience_);
-        if (seated_) impl_.workers_[0]->trace.mark(worked ? Phase::completion : Phase::idle);
+        room_.submitter.leave();
+        const bool worked = helps_ && seat_.step();
+        if (worked) {
+            patience_.reset();
+        } else if (!patience_.wait()) {
+            room_.workers.nap();
+        }
+        seat_.mark(worked ? Phase::completion : Phase::idle);
         Status status = look_up(worked);
-        impl_.enter();
-        if (status.ok() && !worked && impl_.is_stalled()) status = impl_.stalled();
+        room_.submitter.enter();
+        if (status.ok() && !worked && room_.watchdog.is_stalled()) status = room_.watchdog.stalled();
         return status;
     }
 
@@ -53,31 +62,15 @@ class Runtime::Impl::Vigil {
     static constexpr std::uint64_t kShortTicks = 100'000;   // 25 to 50 us
     static constexpr std::uint64_t kLongTicks = 2'000'000;  // 0.5 to 1 ms
 
-    bool help() {
-        if (!helps_) return false;
-        if (!seated_) {
-            if (impl_.seat_.exchange(true, std::memory_order_acquire)) return false;
-            seated_ = true;
-            impl_.workers_[0]->trace.begin();
-        }
-        if (!impl_.step(0, impl_.at_once_)) return false;
-        patience_.reset();
-        return true;
-    }
-
-    // After short bodies more of them are run before the clock is read, after long ones fewer.
     Status look_up(bool worked) {
-        if (heeds_ && impl_.attention_.load(std::memory_order_relaxed) &&
-            impl_.attention_.exchange(false, std::memory_order_acquire)) {
-            return {Code::interrupted, 0, 0, {}};
-        }
+        if (heeds_ && room_.workers.take_interrupt()) return {Code::interrupted, 0, 0, {}};
         const std::uint64_t ticks = coarse_ticks();
         const std::uint64_t spent = ticks - ticks_;
         ticks_ = ticks;
         if (worked && spent > kLongTicks) {
-            impl_.at_once_ = 1;
-        } else if (worked && spent < kShortTicks && impl_.at_once_ < impl_.steps_at_once_) {
-            impl_.at_once_ *= 2;
+            seat_.took_long();
+        } else if (worked && spent < kShortTicks) {
+            seat_.took_little();
         }
         unread_ += spent;
         if (unread_ < kLongTicks) return {};
@@ -88,7 +81,7 @@ class Runtime::Impl::Vigil {
             const bool interrupted = watch_.interrupted(watch_.context);
             asked_ns_ = now_ns();
             if (interrupted) {
-                impl_.cancel();
+                room_.outcomes.cancel_all(room_.core);
                 return {Code::interrupted, 0, 0, {}};
             }
         }
@@ -96,12 +89,12 @@ class Runtime::Impl::Vigil {
         return {};
     }
 
-    Impl& impl_;
+    const WaitingRoom& room_;
     const Watch watch_;
     const std::uint64_t timeout_ns_;
     const bool helps_;
     const bool heeds_;
-    bool seated_ = false;
+    Workers::Seat seat_;
     Patience patience_;
     std::uint64_t ticks_ = coarse_ticks();
     std::uint64_t unread_ = 0;
