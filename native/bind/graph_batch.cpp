@@ -197,12 +197,12 @@ Code Batch::move_scopes(Turn& turn, std::size_t index) {
     return Code::ok;
 }
 
-Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& first, TaskId& last) {
+Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& last) {
     table_ = std::move(table);
     if (with_tensors_) bases_.assign(buffer_base_, buffer_base_ + buffers_);
     Turn turn(runtime, watch);
     const std::size_t depth = turn.scope_depth();
-    first_ = turn.next_id();
+    ids_.begin(turn.next_id());
     const Code code = with_tensors_ ? submit_with_tensors(turn) : submit_given(turn);
     Status status;
     if (code == Code::interrupted) {
@@ -216,17 +216,13 @@ Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, Task
         Status ended = turn.refusal();
         return status.ok() ? ended : status;
     }
-    first = id_of(0);
     last = turn.next_id() - 1;
     return status;
 }
 
-// Tasks from `index` on have got the ids from `first` on. As long as all are consecutive nothing is written down.
-void Batch::note_ids(std::size_t index, TaskId first, std::size_t count) {
-    if (index == 0) first_ = first;
+void TaskIds::write_down(std::size_t index, TaskId first, std::size_t count, std::size_t all) {
     if (ids_.empty()) {
-        if (first == first_ + index) return;
-        ids_.resize(tasks_);
+        ids_.resize(all);
         for (std::size_t before = 0; before < index; ++before) ids_[before] = first_ + before;
     }
     for (std::size_t own = 0; own < count; ++own) ids_[index + own] = first + own;
@@ -256,7 +252,7 @@ bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std
         }
         tensor.base = reinterpret_cast<void*>(bases_[which]);
         const std::int64_t creator = buffer_creator_[which];
-        tensor.owner = creator >= 0 ? id_of(static_cast<std::size_t>(creator)) : kNoTask;
+        tensor.owner = creator >= 0 ? ids_.at(static_cast<std::size_t>(creator)) : kNoTask;
         tensor.apart = !any_given_ || !buffer_given_[which];
         if (!tensor.apart) tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
         const auto begin = static_cast<std::uint64_t>(access[offset]);
@@ -291,13 +287,13 @@ Code Batch::submit_with_tensors(Turn& turn) {
         if (with_dependencies_) {
             before.clear();
             for (std::int64_t d = dependency_start_[i]; d < dependency_start_[i + 1]; ++d) {
-                before.push_back(id_of(static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])));
+                before.push_back(ids_.at(static_cast<std::size_t>(dependencies_[static_cast<std::size_t>(d)])));
             }
             spec.dependencies = before;
         }
         TaskId id = 0;
         if (const Code code = turn.submit(spec, id); code != Code::ok) return code;
-        note_ids(i, id, 1);
+        ids_.note(i, id, 1, tasks_);
         for (std::size_t a = 0; allocates && a < count; ++a) {
             if (tensors[a].direction != Direction::out) continue;
             const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
@@ -331,12 +327,12 @@ Code Batch::submit_given(Turn& turn) {
         const std::int64_t edges = with_dependencies_ ? dependency_start_[i + count] - first_edge : 0;
         before.resize(std::max(before.size(), static_cast<std::size_t>(edges)));
         const TaskId next = turn.next_id();
-        const bool consecutive = ids_.empty() && (i == 0 || next == first_ + i);
+        const bool consecutive = ids_.consecutive() && (i == 0 || next == ids_.first() + i);
         const TaskId base = next - i;
         for (std::int64_t edge = 0; edge < edges; ++edge) {
             const auto dependency = static_cast<std::size_t>(dependencies_[first_edge + edge]);
             before[static_cast<std::size_t>(edge)] =
-                consecutive || dependency >= i ? base + dependency : id_of(dependency);
+                consecutive || dependency >= i ? base + dependency : ids_.at(dependency);
         }
         for (std::size_t k = 0; k < count; ++k) {
             fill(specs[k], i + k, numbers[k]);
@@ -348,7 +344,7 @@ Code Batch::submit_given(Turn& turn) {
         TaskId first = 0;
         std::size_t submitted = 0;
         const Code code = turn.submit_many({specs, count}, first, submitted);
-        if (submitted != 0) note_ids(i, first, submitted);
+        if (submitted != 0) ids_.note(i, first, submitted, tasks_);
         if (code != Code::ok) return code;
         i += submitted;
     }

@@ -17,6 +17,33 @@ using Flat = nb::ndarray<T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
 [[noreturn]] void raise_status(const graph::Status& status);
 
+// The ids of tasks that were submitted one after the other. As long as all are consecutive nothing is written down.
+class TaskIds {
+  public:
+    // Tasks from `index` on have got the ids from `first` on.
+    void note(std::size_t index, graph::TaskId first, std::size_t count, std::size_t all) {
+        if (index == 0) first_ = first;
+        if (ids_.empty() && first == first_ + index) [[likely]]
+            return;
+        write_down(index, first, count, all);
+    }
+    void begin(graph::TaskId first) { first_ = first; }
+    graph::TaskId first() const { return first_; }
+    bool consecutive() const { return ids_.empty(); }
+    graph::TaskId at(std::size_t index) const { return ids_.empty() ? first_ + index : ids_[index]; }
+    // As raw words; None if they are consecutive.
+    nb::object told() const {
+        if (ids_.empty()) return nb::none();
+        return nb::bytes(reinterpret_cast<const char*>(ids_.data()), ids_.size() * sizeof(ids_[0]));
+    }
+
+  private:
+    void write_down(std::size_t index, graph::TaskId first, std::size_t count, std::size_t all);
+
+    graph::TaskId first_ = 0;
+    std::vector<graph::TaskId> ids_;  // of all tasks so far, once another thread's task has come in between
+};
+
 class Batch {
   public:
     // Columns of `accesses`, as in whet.graph.workloads.
@@ -38,13 +65,8 @@ class Batch {
 
     // Submits every task in order, one body per kind. After an interrupt the rest is not submitted. Once per object:
     // a batch that is submitted again, or by two threads, is copied for that.
-    graph::Status submit(graph::Runtime& runtime, std::vector<Row> table, graph::Watch watch, graph::TaskId& first,
-                         graph::TaskId& last);
-    // The ids of all tasks as raw words; None if they are consecutive.
-    nb::object told_ids() const {
-        if (ids_.empty()) return nb::none();
-        return nb::bytes(reinterpret_cast<const char*>(ids_.data()), ids_.size() * sizeof(ids_[0]));
-    }
+    graph::Status submit(graph::Runtime& runtime, std::vector<Row> table, graph::Watch watch, graph::TaskId& last);
+    const TaskIds& ids() const { return ids_; }
     void tell_bases() const { std::copy(bases_.begin(), bases_.end(), buffer_base_); }
 
   private:
@@ -58,13 +80,10 @@ class Batch {
     bool fill_tensors(std::size_t index, std::vector<graph::TensorArg>& tensors, std::vector<graph::View>& views);
     graph::Code submit_given(Turn& turn);
     graph::Code move_scopes(Turn& turn, std::size_t index);
-    graph::TaskId id_of(std::size_t index) const { return ids_.empty() ? first_ + index : ids_[index]; }
-    void note_ids(std::size_t index, graph::TaskId first, std::size_t count);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
 
     nb::dict arrays_;
-    graph::TaskId first_ = 0;           // id of the first task
-    std::vector<graph::TaskId> ids_;    // of all tasks so far, once another thread's task has come in between
+    TaskIds ids_;
     std::vector<std::uint64_t> bases_;  // of the buffers, those that the runtime allocates as they come
     std::vector<Row> table_;
     std::size_t tasks_ = 0;

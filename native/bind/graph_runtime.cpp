@@ -54,10 +54,13 @@ void bind_graph_runtime(nb::module_& m) {
         .def_prop_ro("address", &whet::bind::OutputBlock::address)
         .def_prop_ro("bytes", &whet::bind::OutputBlock::bytes);
     nb::class_<whet::bind::Batch>(m, "Batch").def(nb::init<nb::dict>(), "arrays"_a);
+    nb::class_<whet::bind::Rows>(m, "Rows").def(
+        nb::init<std::size_t, whet::bind::Rows::Tensors, whet::bind::Rows::Words>(), "tasks"_a, "tensors"_a, "words"_a);
     nb::class_<BoundRuntime>(m, "Runtime", nb::is_weak_referenceable())
         .def(nb::init<nb::dict>(), "options"_a)
         .def("sketch", &BoundRuntime::sketch, "tensors"_a, "dependencies"_a)
         .def("submit_batch", &BoundRuntime::submit_batch, "batch"_a, "bodies"_a, "keep"_a)
+        .def("submit_rows", &BoundRuntime::submit_rows, "rows"_a, "bodies"_a, "keep"_a)
         .def("allocate", &BoundRuntime::allocate, "bytes"_a)
         .def("scope_begin", &BoundRuntime::scope_begin, "manual"_a)
         .def("scope_end", &BoundRuntime::scope_end, "number"_a)

@@ -17,6 +17,7 @@
 #include "graph_errors.hpp"
 #include "graph_keep.hpp"
 #include "graph_lease.hpp"
+#include "graph_rows.hpp"
 #include "graph_run.hpp"
 
 namespace whet::bind {
@@ -116,17 +117,33 @@ class BoundRuntime {
         check_usable();
         Signals signals;
         Status status;
-        TaskId first = 0;
         TaskId last = 0;
         std::vector<Batch::Row> table = Batch::rows_of(bodies);
         {
             const Unlocked unlock;
-            status = batch.submit(*runtime_, std::move(table), watch(signals), first, last);
+            status = batch.submit(*runtime_, std::move(table), watch(signals), last);
         }
         batch.tell_bases();
         keeps_->add(last, keep);
         finish(signals, status);
-        return nb::make_tuple(first, batch.told_ids());
+        return nb::make_tuple(batch.ids().first(), batch.ids().told());
+    }
+    // Likewise.
+    nb::tuple submit_rows(const Rows& given, const nb::list& bodies, nb::handle keep) {
+        Rows rows = given;
+        check_usable();
+        Signals signals;
+        Status status;
+        TaskId last = 0;
+        const std::vector<Batch::Row> table = Batch::rows_of(bodies);
+        if (table.size() != 1) raise_status({graph::Code::bad_argument, 0, 0, "rows: one body for all"});
+        {
+            const Unlocked unlock;
+            status = rows.submit(*runtime_, table.front(), watch(signals), last);
+        }
+        keeps_->add(last, keep);
+        finish(signals, status);
+        return nb::make_tuple(rows.ids().first(), rows.ids().told());
     }
 
     // Memory for an output. Waits while what is held leaves no room for it.

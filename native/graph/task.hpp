@@ -9,7 +9,7 @@
 #include "graph/errors.hpp"
 #include "graph/protocol/slots.hpp"
 #include "graph/protocol/trace.hpp"
-#include "graph/submitter/region.hpp"
+#include "graph/region.hpp"
 
 namespace whet::graph {
 

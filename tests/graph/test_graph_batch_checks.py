@@ -6,6 +6,7 @@ import dataclasses
 
 import numpy as np
 import pytest
+from whet._native import graph as native_graph
 
 from whet.errors import BadInput
 from whet.graph import Batch, Runtime, workloads
@@ -96,3 +97,51 @@ def test_a_batch_does_not_follow_arrays_that_change_later():
         batch.submit(rt)
         rt.wait()
         assert rt.totals()["completed"] == work.tasks
+
+
+GOOD_ROW = (1 << 44, 1024, 0, 64, 1, 64, 64, 2)  # address, bytes, offset, step, runs, bytes per run, distance, InOut
+
+
+def rows_of(tasks: int, *changed: tuple[int, int], words: int = 1) -> object:
+    row = list(GOOD_ROW)
+    for place, value in changed:
+        row[place] = value
+    return native_graph.Rows(tasks, np.array([[row]], np.int64), np.zeros((words, 1), np.uint64))
+
+
+def test_rows_within_their_buffer_are_taken(tried):
+    rows_of(16)
+    rows_of(4, (4, 4), (5, 16), (6, 64))
+    rows_of(1, (3, 2**62))
+
+
+@pytest.mark.parametrize(
+    ("tasks", "changed"),
+    [
+        (17, ()),  # one row too many
+        (0, ()),
+        (16, ((2, 1),)),
+        (16, ((5, 65),)),
+        (2, ((3, 2**62),)),
+        (16, ((3, -64),)),
+        (16, ((2, -1),)),
+        (1, ((5, -1),)),
+        (1, ((6, -1), (4, 2))),
+        (1, ((4, 0),)),
+        (1, ((4, 2**62), (6, 2**62))),
+        (1, ((7, 1),)),  # Out, which the runtime would allocate
+        (1, ((7, 5),)),
+        (1, ((7, -1),)),
+    ],
+)
+def test_rows_that_reach_beyond_are_refused(tasks, changed, tried):
+    with pytest.raises(native_graph.StatusError):
+        rows_of(tasks, *changed)
+    tried("malformed inputs", 1)
+
+
+def test_rows_of_another_number_of_tasks_are_refused():
+    with pytest.raises(native_graph.StatusError):
+        rows_of(16, words=15)
+    with pytest.raises(native_graph.StatusError):
+        native_graph.Rows(3, np.array([[GOOD_ROW]] * 2, np.int64), np.zeros((1, 0), np.uint64))

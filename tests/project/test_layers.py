@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from pathlib import Path
 
 SOURCE = Path(__file__).parents[2] / "src" / "whet"
@@ -74,3 +75,40 @@ def test_native_core_does_not_know_python():
             continue
         text = path.read_text()
         assert "nanobind" not in text and "Python.h" not in text, path
+
+
+# The folders of the graph core, and the files beside them. Each may include what has a lower number, and its own.
+GRAPH_RANK = {
+    "plants": 0,
+    "errors": 0,
+    "region": 0,
+    "protocol": 1,
+    "task": 2,
+    "kernels": 2,
+    "pool": 2,
+    "submitter": 3,
+    "replay": 3,
+    "workers": 4,
+    "runtime": 5,
+    "runtime_impl": 6,
+}
+
+
+def upward_includes(path: Path, part: str) -> list[str]:
+    included = [name.split("/")[1] for name in re.findall(r'#include "(graph/[^"]+)"', path.read_text())]
+    parts = {name.split(".")[0] for name in included} - {part}
+    # The public calls know the parts behind them.
+    return [name for name in parts if GRAPH_RANK[name] >= GRAPH_RANK[part] and path.name != "runtime.cpp"]
+
+
+def test_the_graph_core_includes_downwards_only(tmp_path):
+    core = SOURCE.parents[1] / "native" / "graph"
+    complaints = {}
+    for path in [*core.rglob("*.hpp"), *core.rglob("*.cpp")]:
+        part = path.relative_to(core).parts[0].split(".")[0]
+        if bad := upward_includes(path, part):
+            complaints[str(path.relative_to(core))] = bad
+    assert not complaints
+    planted = tmp_path / "planted.hpp"
+    planted.write_text('#include "graph/pool/pool.hpp"\n#include "graph/workers/workers.hpp"\n')
+    assert upward_includes(planted, "submitter") == ["workers"]

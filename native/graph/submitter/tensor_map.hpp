@@ -18,7 +18,7 @@
 #include <memory>
 #include <vector>
 
-#include "graph/submitter/region.hpp"
+#include "graph/region.hpp"
 
 namespace whet::graph {
 

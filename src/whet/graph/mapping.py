@@ -1,13 +1,14 @@
 """Many tasks of one body in one call: arguments are taken apart along their first axis.
 
-Native bodies go through the batch of the core, which costs a small part of as many submissions. Python bodies, and what
-a batch cannot express, are submitted one by one; the rules are the same.
+Native bodies are submitted in one native call, which costs a small part of as many submissions. Python bodies, and
+what rows cannot express, are submitted one by one; the rules are the same.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,7 +26,9 @@ from whet.graph.tensors import OutExisting, Tensor, buffer_of
 if TYPE_CHECKING:
     from whet.graph.runtime import Runtime
 
-COLUMNS = 7  # of an access, see workloads.ACCESS
+# Of an access: address and bytes of the buffer; in it where runs of bytes begin, and how far on those of the next task;
+# how many runs, their bytes and distance; direction. See native/bind/graph_rows.hpp.
+COLUMNS = 8
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,7 +71,7 @@ def map_tasks(
     before = list(after)
     if tasks and not before and not runtime.is_recording:
         resolved, native = _native_form(body, columns)
-        ids = _submit_batch(runtime, resolved, native, tasks, name) if isinstance(resolved, NativeBody) else None
+        ids = _submit_rows(runtime, resolved, native, tasks, name) if isinstance(resolved, NativeBody) else None
         if ids is not None:
             label = name or name_of(resolved)
             return Group(runtime, ids, lambda at: Task(runtime, int(ids[at]), label, (), None), outputs=tuple(outputs))
@@ -116,71 +119,49 @@ def _native_form(body: Any, columns: list[Column]) -> tuple[Any, list[Column]]:
     return resolved, [*tensors, *(Column(same=size) for size in sizes), *rest]
 
 
-def _submit_batch(
+def _submit_rows(
     runtime: Runtime, body: NativeBody, columns: list[Column], tasks: int, name: str | None
 ) -> npt.NDArray[np.uint64] | None:
-    """The ids of the tasks; None if a batch cannot express them."""
+    """The ids of the tasks; None if rows cannot express them."""
     tensors = [column for column in columns if column.has_tensors]
     scalars = [column for column in columns if not column.has_tensors]
     if any(isinstance(value, Task) for column in scalars for value in (column.each or (column.same,))):
         return None
-    buffers: list[tuple[int, int]] = []
-    accesses = np.empty((tasks, len(tensors), COLUMNS), np.int64)
-    accesses[0] = 0
-    steps = np.zeros(len(tensors), np.int64)
-    for place, column in enumerate(tensors):
-        if column.whole is not None:
-            filled = _fill(accesses[0, place], column.whole, tasks, buffers)
-            if filled is None:
-                return None
-            steps[place] = filled
-    _repeat(accesses)
-    numbers = np.arange(tasks)[:, None]
-    accesses[:, :, 0] = numbers
-    accesses[:, :, 2] += numbers * steps
-    for place, column in enumerate(tensors):
-        for task, tensor in enumerate(column.each or ()):
-            if not isinstance(tensor, Tensor) or tensor.array is None:
-                return None
-            single = Tensor(tensor.direction, tensor.array[None])
-            if _fill(accesses[task, place], single, 1, buffers) is None:
-                return None
-    words = np.zeros((tasks, len(scalars)), np.uint64)
+    described = _described(tensors, tasks)
+    if described is None:
+        return None
+    each = any(column.each is not None for column in scalars)
+    words = np.zeros((tasks if each else 1, len(scalars)), np.uint64)
     for place, column in enumerate(scalars):
         words[:, place] = scalar_word(column.same) if column.each is None else [scalar_word(v) for v in column.each]
-    nothing = np.zeros(0, np.int64)
-    base, nbytes = np.array([b for b, _ in buffers], np.uint64), np.array([n for _, n in buffers], np.int64)
     with translated():
-        batch = _native.Batch(
-            {
-                "kind": np.zeros(tasks, np.uint16),
-                "kinds": 1,
-                "accesses": accesses.reshape(-1, COLUMNS),
-                "access_start": np.arange(tasks + 1) * len(tensors),
-                "buffer_base": base,
-                "buffer_bytes": nbytes,
-                "buffer_creator": np.full(len(base), -1, np.int64),
-                "buffer_given": np.ones(len(base), np.uint8),
-                "dependency_start": np.zeros(tasks + 1, np.int64),
-                "dependencies": nothing,
-                "scalars": words.ravel(),
-                "scalar_start": np.arange(tasks + 1) * len(scalars),
-                "scope_open": np.zeros(0, np.int8),
-                "scope_close": np.zeros(0, np.int8),
-                "manual": False,
-                "with_tensors": True,
-                "with_dependencies": False,
-            }
-        )
+        rows = _native.Rows(tasks, described, words)
     row = (body.address, body.user, body.built_in, name or body.name)
-    return runtime.submit_rows(batch, [row], tasks, keep=(body, columns, batch))
+    return runtime.submit_rows(rows, row, tasks, keep=(body, columns, rows))
 
 
-def _fill(access: npt.NDArray[np.int64], tensor: Tensor, tasks: int, buffers: list[tuple[int, int]]) -> int | None:
-    """The access of the first row but for its task, and how far it is from row to row.
+def _described(tensors: list[Column], tasks: int) -> npt.NDArray[np.int64] | None:
+    """What the first task touches and how far the next one's lies from it; where arrays come one by one, every task's.
 
     None if the rows are no runs of bytes at one distance, or no plain memory.
     """
+    alike = all(column.whole is not None for column in tensors)
+    if alike:
+        accesses = [_access(column.whole, tasks) for column in tensors if column.whole is not None]
+    else:
+        accesses = []
+        for task, column in product(range(tasks), tensors):
+            tensor = column.at(task)
+            if not isinstance(tensor, Tensor) or tensor.array is None:
+                return None
+            accesses.append(_access(Tensor(tensor.direction, tensor.array[None]), 1))
+    if any(access is None for access in accesses):
+        return None
+    return np.array(accesses, np.int64).reshape(1 if alike else tasks, len(tensors), COLUMNS)
+
+
+def _access(tensor: Tensor, tasks: int) -> tuple[int, ...] | None:
+    """Of the first row, with the distance to the next one. See COLUMNS."""
     array = _array(tensor)
     runs = _runs(array)
     held = buffer_of(array)
@@ -189,18 +170,8 @@ def _fill(access: npt.NDArray[np.int64], tensor: Tensor, tasks: int, buffers: li
     begin = int(array.ctypes.data) - held.address
     step = array.strides[0] if len(array) > 1 else 0
     rows, row_bytes, stride = runs
-    access[1:] = (len(buffers), begin, rows, row_bytes, stride, int(tensor.direction))
     end = begin + (tasks - 1) * step + (rows - 1) * stride + row_bytes
-    buffers.append((held.address, held.nbytes or end))
-    return step
-
-
-def _repeat(accesses: npt.NDArray[np.int64]) -> None:
-    """Every row like the first one, in a few large pieces, which is faster than column by column."""
-    done = 1
-    while done < len(accesses):
-        accesses[done : 2 * done] = accesses[: min(done, len(accesses) - done)]
-        done *= 2
+    return held.address, held.nbytes or end, begin, step, rows, row_bytes, stride, int(tensor.direction)
 
 
 def _runs(array: npt.NDArray[Any]) -> tuple[int, int, int] | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import atexit
 import itertools
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Literal
@@ -137,24 +137,28 @@ class Runtime(Submitter):
 
     def submit_batch(self, batch: Any, rows: list[tuple[int, int, bool, str]], *, keep: Any) -> int:
         """Submits a checked batch (see whet.graph.batch) and returns the id of its first task."""
-        return self._submit_batch(batch, rows, keep)[0]
+        return self._submit_at_once(self._native.submit_batch, batch, rows, keep)[0]
 
     def submit_rows(
-        self, batch: Any, rows: list[tuple[int, int, bool, str]], tasks: int, *, keep: Any
+        self, rows: Any, body: tuple[int, int, bool, str], tasks: int, *, keep: Any
     ) -> npt.NDArray[np.uint64]:
-        """The same with the ids of all its tasks."""
-        first, ids = self._submit_batch(batch, rows, keep)
+        """Submits many tasks of one body (see whet.graph.mapping) and returns their ids."""
+        first, ids = self._submit_at_once(self._native.submit_rows, rows, [body], keep)
         return np.arange(first, first + tasks, dtype=np.uint64) if ids is None else np.frombuffer(ids, np.uint64)
 
-    def _submit_batch(self, batch: Any, rows: list[tuple[int, int, bool, str]], keep: Any) -> tuple[int, bytes | None]:
+    def _submit_at_once(
+        self, submit: Callable[..., Any], tasks: Any, bodies: list[tuple[int, int, bool, str]], keep: Any
+    ) -> tuple[int, bytes | None]:
         self._usable()
         if self.is_recording:
             raise BadInput(
                 "a batch cannot be recorded", cure="build a Graph of the same workload, or submit one by one"
             )
         with translated():
-            named = [(address, user, built_in, self._native.name_task(name)) for address, user, built_in, name in rows]
-            first, ids = self._native.submit_batch(batch, named, keep)
+            named = [
+                (address, user, built_in, self._native.name_task(name)) for address, user, built_in, name in bodies
+            ]
+            first, ids = submit(tasks, named, keep)
             return int(first), ids
 
     def map(self, body: Any, /, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Group:

@@ -1,4 +1,4 @@
-#include "graph/submitter/region.hpp"
+#include "graph/region.hpp"
 
 #include <algorithm>
 #include <functional>
