@@ -2,7 +2,6 @@
 // batches, buckets reduced by the same sums. Right for every input; variable time.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <memory>
 #include <mutex>
@@ -11,9 +10,7 @@
 #include <vector>
 
 #include "curve/bn254.hpp"
-#include "msm/engine/lists.hpp"
-#include "msm/engine/plan.hpp"
-#include "msm/engine/table.hpp"
+#include "msm/engine/run.hpp"
 
 namespace whet::msm {
 
@@ -21,28 +18,6 @@ namespace whet::msm {
 std::vector<const Kernel*> all_kernels();
 // "auto" takes the fastest this CPU has. Throws `unsupported` for a kernel that is not in the build or not in the CPU.
 const Kernel& find_kernel(const std::string& name);
-
-enum class Stage : unsigned { scan, digits, sort, buckets, rows, bits, finish, count };
-const char* stage_name(Stage stage);
-
-struct Report {
-    Plan plan;
-    Counts counts;
-    u64 entries = 0;              // digits that are not zero
-    u64 reduction_additions = 0;  // of counts.additions, those that reduce buckets
-    std::array<u64, static_cast<std::size_t>(Stage::count)> stage_ns{};
-};
-
-struct MapRow {
-    const char* name;
-    std::size_t bytes;
-};
-
-struct RunOptions {
-    std::size_t offset = 0;  // first point
-    unsigned windows = 0;    // 0: by the table
-    Control control;
-};
 
 class Engine {
   public:
@@ -89,7 +64,6 @@ class Engine {
     void close();
 
   private:
-    struct Workspace;
     class Turn;
     std::shared_ptr<Table> current_table() const {
         const std::lock_guard lock(table_lock_);
@@ -102,9 +76,6 @@ class Engine {
                        Report& report);
     bool fits_budget(Plan plan, std::size_t held_bytes) const;
     void keep_within_budget(Plan& plan, std::size_t held_bytes);
-    struct WorkspaceDeleter {
-        void operator()(Workspace* workspace) const;
-    };
 
     const Kernel& kernel_;
     graph::Pool pool_;
@@ -116,18 +87,8 @@ class Engine {
     std::timed_mutex turn_;
     std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
     std::atomic<bool> trim_wanted_{false};
-    std::unique_ptr<Workspace, WorkspaceDeleter> workspace_;  // under the turn, and so is the next
+    std::unique_ptr<Workspace> workspace_;  // under the turn, and so is the next
     Block small_{ledger_, "small sums"};
 };
-
-// The plan of that kernel: make_plan, unless the points are few and no number of windows is asked for.
-Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
-
-// What an engine allocates for a run of this plan, in closed form, prepared points included.
-std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);
-std::size_t total_bytes(const std::vector<MapRow>& map);
-// As many windows at once as the budget allows; one at least, whether that fits or not.
-void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
-               std::size_t budget_bytes);
 
 }  // namespace whet::msm

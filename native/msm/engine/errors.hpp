@@ -20,4 +20,8 @@ class EngineError : public std::runtime_error {
     std::string cure_;
 };
 
+[[noreturn]] inline void throw_cancelled() {
+    throw EngineError(Trouble::cancelled, "the computation was cancelled", "start it again");
+}
+
 }  // namespace whet::msm

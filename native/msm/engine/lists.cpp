@@ -249,7 +249,7 @@ void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts,
             if (worker == 0) control.report(static_cast<double>(finished) / static_cast<double>(chunks));
         },
         control.cancel);
-    if (!whole) throw EngineError(Trouble::cancelled, "the computation was cancelled", "start it again");
+    if (!whole) throw_cancelled();
     for (const Counts& one : by_worker) counts += one;
 }
 
