@@ -41,7 +41,8 @@ nb::dict describe(const msm::Report& report) {
     work["windows"] = report.plan.windows;
     work["windows_at_once"] = report.plan.batch;
     work["window_bits"] = static_cast<unsigned>(report.plan.width[0]);
-    work["scalar_bits"] = report.plan.bits;
+    work["scalar_bits"] = report.plan.bits * report.plan.blocks;
+    work["blocks"] = report.plan.blocks;
     work["glv"] = report.plan.glv ? 1u : 0u;
     for (unsigned s = 0; s < static_cast<unsigned>(msm::Stage::count); ++s)
         work[(std::string(msm::stage_name(static_cast<msm::Stage>(s))) + "_ns").c_str()] = report.stage_ns[s];
@@ -104,8 +105,8 @@ std::string path_of(const nb::bytes& path) { return {path.c_str(), path.size()};
 
 class AffineEngine {
   public:
-    AffineEngine(const std::string& backend, unsigned threads)
-        : engine_(msm::find_kernel(backend), threads == 0 ? graph::Pool::hardware_workers() : threads) {}
+    AffineEngine(const std::string& backend, unsigned threads, unsigned precompute)
+        : engine_(msm::find_kernel(backend), threads == 0 ? graph::Pool::hardware_workers() : threads, precompute) {}
 
     void prepare(const Rows<8>& points, bool montgomery) {
         const Unlocked unlocked;
@@ -166,12 +167,15 @@ class AffineEngine {
         for (std::atomic<bool>* stop : active_) *stop = true;
     }
 
-    // Of a call with n scalars; `prepared_bytes` instead of what the engine holds where it is not negative.
+    // Of a call with n scalars; as if so many points were `prepared`, where that is not negative.
     nb::list memory_map(std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
-                        std::int64_t prepared_bytes) {
+                        std::int64_t prepared) {
         nb::list rows;
-        const std::size_t held = prepared_bytes < 0 ? engine_.held_bytes() : static_cast<std::size_t>(prepared_bytes);
-        msm::Plan plan = msm::plan_for(engine_.kernel(), n, busy, scalar_bits, windows);
+        const bool asked = prepared >= 0;
+        const auto points = static_cast<std::size_t>(asked ? prepared : 0);
+        const unsigned factor = asked ? engine_.factor_of(points) : engine_.factor();
+        const std::size_t held = asked ? msm::point_bytes * factor * points : engine_.held_bytes();
+        msm::Plan plan = msm::plan_for(engine_.kernel(), n, busy, scalar_bits, windows, factor);
         if (engine_.budget() != 0) msm::fit_batch(plan, engine_.kernel(), engine_.threads(), held, engine_.budget());
         for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), held, plan))
             rows.append(nb::make_tuple(row.name, row.bytes));
@@ -270,7 +274,8 @@ void bind_msm_engine(nb::module_& m) {
     m.def("small_sum", small_sum, nb::arg("points").noconvert(), nb::arg("scalars").noconvert(), nb::arg("backend"),
           "The sum of a few points in Montgomery form, as (1, 8) canonical limbs.");
     nb::class_<AffineEngine>(m, "AffineEngine")
-        .def(nb::init<const std::string&, unsigned>(), nb::arg("backend"), nb::arg("threads"))
+        .def(nb::init<const std::string&, unsigned, unsigned>(), nb::arg("backend"), nb::arg("threads"),
+             nb::arg("precompute") = 1)
         // Arrays as they are: a conversion would make integers of floats, and nobody would know.
         .def("prepare", &AffineEngine::prepare, nb::arg("points").noconvert(), nb::arg("montgomery"))
         .def("reserve", &AffineEngine::reserve, nb::arg("n"))
@@ -287,12 +292,15 @@ void bind_msm_engine(nb::module_& m) {
         .def("trim", &AffineEngine::trim)
         .def("close", &AffineEngine::close)
         .def("memory_map", &AffineEngine::memory_map, nb::arg("n"), nb::arg("busy"), nb::arg("scalar_bits"),
-             nb::arg("windows"), nb::arg("prepared_bytes") = -1)
+             nb::arg("windows"), nb::arg("prepared") = -1)
         .def("ledger", &AffineEngine::ledger)
         .def("peak_bytes", [](AffineEngine& self) { return self.engine().ledger().peak_bytes(); })
         .def("fail_allocation_after", [](AffineEngine& self, long count) { self.engine().ledger().fail_after(count); })
         .def("__len__", [](AffineEngine& self) { return self.engine().size(); })
         .def_prop_ro("backend", [](AffineEngine& self) { return self.engine().kernel().name; })
+        .def_prop_ro("multiples", [](AffineEngine& self) { return self.engine().factor(); })
+        .def(
+            "multiples_of", [](AffineEngine& self, std::size_t n) { return self.engine().factor_of(n); }, nb::arg("n"))
         .def_prop_ro("threads", [](AffineEngine& self) { return self.engine().threads(); })
         .def_prop_ro("mapped", [](AffineEngine& self) { return self.engine().mapped(); });
 }

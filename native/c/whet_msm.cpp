@@ -33,7 +33,7 @@ class Kept {
     }
     template <typename Fill>
     void replace(const Fill& fill) {
-        auto engine = std::make_shared<msm::Engine>(kernel_, threads_);
+        auto engine = std::make_shared<msm::Engine>(kernel_, threads_, precompute_.load());
         fill(*engine);
         const std::lock_guard lock(lock_);
         engine->set_budget(budget_bytes_);
@@ -43,6 +43,12 @@ class Kept {
         const std::lock_guard lock(lock_);
         budget_bytes_ = bytes;
         engine_->set_budget(bytes);
+    }
+    void set_precompute(unsigned most) {
+        if (most < 1 || most > msm::max_factor)
+            throw msm::EngineError(msm::Trouble::bad_input, "precompute = " + std::to_string(most),
+                                   "give 1 to " + std::to_string(msm::max_factor));
+        precompute_ = most;
     }
     void begin(std::atomic<bool>& stop) {
         const std::lock_guard lock(lock_);
@@ -60,6 +66,7 @@ class Kept {
   private:
     const msm::Kernel& kernel_;
     const unsigned threads_;
+    std::atomic<unsigned> precompute_{1};
     std::mutex lock_;  // of all below; nothing is computed under it
     std::shared_ptr<msm::Engine> engine_;
     std::size_t budget_bytes_ = 0;
@@ -162,7 +169,7 @@ struct Active {
 
 }  // namespace
 
-uint32_t whet_msm_version(void) { return 1000; }
+uint32_t whet_msm_version(void) { return 1001; }
 
 const char* whet_msm_error(void) { return last_error.c_str(); }
 
@@ -241,6 +248,10 @@ size_t whet_msm_size(whet_msm_engine engine) {
 
 whet_msm_status whet_msm_set_budget(whet_msm_engine engine, size_t bytes) {
     return guarded([&] { require(engine)->set_budget(bytes); });
+}
+
+whet_msm_status whet_msm_set_precompute(whet_msm_engine engine, unsigned most) {
+    return guarded([&] { require(engine)->set_precompute(most); });
 }
 
 whet_msm_status whet_msm_run(whet_msm_engine engine, const uint8_t* scalars, size_t n, size_t offset,

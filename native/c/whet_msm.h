@@ -57,6 +57,11 @@ WHET_MSM_API whet_msm_status whet_msm_new(const char* backend, unsigned threads,
 /* From now on the engine is refused. Calls that have begun answer first; this does not wait for them. 0 is ignored. */
 WHET_MSM_API void whet_msm_free(whet_msm_engine engine);
 
+/* Memory for time: from the next whet_msm_prepare on, up to `most` (1 to 16, at first 1) multiples of each point are
+ * kept, 64 bytes each, as many as are worth it for their number. Since version 1001. A file that is loaded has its own.
+ */
+WHET_MSM_API whet_msm_status whet_msm_set_precompute(whet_msm_engine engine, unsigned most);
+
 /* Reads, checks and keeps n points in place of earlier ones, which calls that have begun still use. After a failure the
  * earlier ones are still there. The array is not needed afterwards. */
 WHET_MSM_API whet_msm_status whet_msm_prepare(whet_msm_engine engine, const uint8_t* points, size_t n, unsigned how);

@@ -20,6 +20,7 @@ struct Case {
     std::vector<Scalar256> scalars;
     unsigned windows;
     G1Affine want;
+    unsigned precompute = 1;
 };
 
 std::vector<Case> make_cases() {
@@ -46,6 +47,9 @@ std::vector<Case> make_cases() {
     Case infinite{points, scalars, 0, {}};
     infinite.points[7] = infinite.points[599] = G1Affine::infinity();
     cases.push_back(infinite);
+    // Several multiples of each point, in one window and in more.
+    cases.push_back({points, scalars, 0, {}, 6});
+    cases.push_back({infinite.points, scalars, 3, {}, 2});
     // So few that there are no buckets, one at a time and eight to a vector: all kinds again, from the cases above.
     for (const std::ptrdiff_t end : {2, 3, 20, 75}) {
         for (const std::size_t of : {std::size_t{0}, std::size_t{3}, std::size_t{4}, std::size_t{5}, std::size_t{6}}) {
@@ -64,7 +68,7 @@ std::vector<Case> make_cases() {
 }
 
 bool wrong(const Kernel& kernel, const Case& one) {
-    Engine engine(kernel, 1);
+    Engine engine(kernel, 1, one.precompute);
     engine.prepare(reinterpret_cast<const std::byte*>(one.points.data()), one.points.size(), true);
     Report report;
     RunOptions options;

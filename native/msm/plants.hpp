@@ -19,6 +19,10 @@
     X(row_lost)                   \
     X(top_bucket_lost)            \
     X(infinite_point_counted)     \
+    X(block_wrong)                \
+    X(block_sign_lost)            \
+    X(block_carry_wrong)          \
+    X(block_infinity_counted)     \
     X(straus_infinity_counted)    \
     X(straus_half_lost)           \
     X(straus_carry_dropped)       \

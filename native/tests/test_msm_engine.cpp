@@ -3,6 +3,7 @@
 // cancellation, failing allocations, damaged files.
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <random>
@@ -51,8 +52,8 @@ G1Affine reference(const Inputs& in) {
     return msm_pippenger(in.points, in.scalars, {}, work).affine();
 }
 
-G1Affine run_fast(const Kernel& kernel, unsigned threads, unsigned windows, const Inputs& in) {
-    Engine engine(kernel, threads);
+G1Affine run_fast(const Kernel& kernel, unsigned threads, unsigned windows, const Inputs& in, unsigned precompute = 1) {
+    Engine engine(kernel, threads, precompute);
     engine.prepare(bytes_of(in.points), in.points.size(), true);
     Report report;
     RunOptions options;
@@ -226,19 +227,72 @@ void check_cancellation(const Kernel& kernel) {
     CHECK(engine.run(bytes_of(in.scalars), in.scalars.size(), {}, report) == reference(in));
 }
 
-void check_files(const Kernel& kernel, const Kernel& other) {
+// Tables of every number of multiples: edges of a part, of its sign, of the last part that is cut short, and of
+// infinity.
+void check_multiples(const Kernel& kernel) {
+    const std::size_t n = 60;
+    const Scalar256 edges[] = {{~u64{0}, ~u64{0}, ~u64{0}, ~u64{0}},
+                               {0x8000800080008000, 0x8000800080008000, 0, 0},
+                               {0x7fff7fff7fff7fff, 0x1fff7fff7fff7fff, 0, 0},
+                               {~u64{0}, (u64{1} << 61) - 1, 0, 0},
+                               {0, u64{1} << 60, 0, 0},
+                               {1, 0, 0, 0},
+                               {}};
+    Inputs in{walk(n), random_scalars(n)};
+    for (std::size_t i = 0; i < n; ++i) {
+        if (i % 3 == 0) in.scalars[i] = edges[i / 3 % std::size(edges)];
+    }
+    in.points[4] = in.points[59] = G1Affine::infinity();
+    in.points[11] = in.points[10];
+    in.scalars[11] = in.scalars[10];
+    in.points[13] = -in.points[12];
+    in.scalars[13] = in.scalars[12];
+    Inputs shorter = in;
+    for (Scalar256& scalar : shorter.scalars) scalar = {scalar[0], scalar[1] & 0xffff, 0, 0};
+    for (const Inputs& one : {in, shorter}) {
+        const G1Affine want = reference(one);
+        for (unsigned precompute = 1; precompute <= max_factor; ++precompute) {
+            for (const unsigned windows : {0u, 1u, 3u, 64u})
+                CHECK(run_fast(kernel, 1 + windows % 2, windows, one, precompute) == want);
+        }
+    }
+    Engine engine(kernel, 2, 6);
+    engine.prepare(bytes_of(in.points), n, true);
+    CHECK(engine.factor() == engine.factor_of(n) && engine.factor() > 1);
+    RunOptions options;
+    options.offset = 7;
+    options.windows = 2;
+    Report report;
+    const Inputs part{{in.points.begin() + 7, in.points.begin() + 47}, random_scalars(40)};
+    CHECK(engine.run(bytes_of(part.scalars), 40, options, report) == reference(part));
+    CHECK(report.plan.blocks == engine.factor());
+    const auto rows = engine.ledger().rows();
+    for (const MapRow& row : memory_map(kernel, 2, n * point_bytes * engine.factor(), report.plan))
+        CHECK(rows.at(row.name) == row.bytes);
+    for (const unsigned wrong : {0u, max_factor + 1}) {
+        bool refused = false;
+        try {
+            const Engine never(kernel, 1, wrong);
+        } catch (const EngineError& error) {
+            refused = error.trouble() == Trouble::bad_input;
+        }
+        CHECK(refused);
+    }
+}
+
+void check_files(const Kernel& kernel, const Kernel& other, unsigned precompute) {
     Inputs in{walk(100), random_scalars(100)};
     in.points[33] = G1Affine::infinity();
     const G1Affine want = reference(in);
     const std::string path = "/tmp/whet_prepared_" + std::to_string(getpid());
-    Engine engine(kernel, 1);
+    Engine engine(kernel, 1, precompute);
     engine.prepare(bytes_of(in.points), 100, true);
     engine.save(path);
     for (const Kernel* reader : {&kernel, &other}) {
         Engine reopened(*reader, 2);
-        reopened.open(path, Verify::everything);
+        reopened.open(path, Verify::everything, Check::on_curve);
         Report report;
-        CHECK(reopened.size() == 100);
+        CHECK(reopened.size() == 100 && reopened.factor() == engine.factor());
         CHECK(reopened.run(bytes_of(in.scalars), 100, {}, report) == want);
     }
     std::ifstream file(path, std::ios::binary);
@@ -284,14 +338,17 @@ void check_files(const Kernel& kernel, const Kernel& other) {
 void check_room_for_digits(const Plan& plan, unsigned scalar_bits) {
     u128 lowest = 0, highest = 0;  // in magnitude
     unsigned position = 0;
-    for (unsigned w = 0; w < plan.windows; ++w) {
-        CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && plan.position(w) == position);
-        CHECK(w == 0 || plan.width[w] <= plan.width[w - 1]);
-        lowest += u128{1} << (position + plan.width[w] - 1);
-        highest += ((u128{1} << (plan.width[w] - 1)) - 1) << position;
-        position += plan.width[w];
+    for (unsigned b = 0; b < plan.blocks; ++b) {
+        for (unsigned w = 0; w < plan.windows; ++w) {
+            CHECK(plan.width[w] >= 1 && plan.width[w] <= max_width && b * plan.bits + plan.position(w) == position);
+            CHECK(w == 0 || plan.width[w] <= plan.width[w - 1]);
+            const unsigned width = std::min<unsigned>(plan.width[w], position < 128 ? 128 - position : 0);
+            if (width > 0) lowest += u128{1} << (position + width - 1);
+            if (width > 0) highest += ((u128{1} << (width - 1)) - 1) << position;
+            position += plan.width[w];
+        }
     }
-    CHECK(position == plan.bits && plan.glv == (scalar_bits > 125));
+    CHECK(position == plan.bits * plan.blocks && plan.glv == (scalar_bits > 125));
     CHECK(plan.batch >= 1 && plan.batch <= plan.windows);
     const u128 largest = plan.glv ? glv_half_bound : (u128{1} << scalar_bits) - 1;
     CHECK(lowest >= largest && highest >= largest);
@@ -299,8 +356,10 @@ void check_room_for_digits(const Plan& plan, unsigned scalar_bits) {
 
 void check_room_for_digits() {
     for (unsigned scalar_bits = 0; scalar_bits <= 256; ++scalar_bits) {
-        for (unsigned windows = 0; windows <= max_windows; ++windows)
-            check_room_for_digits(make_plan(1000, 1000, scalar_bits, windows), scalar_bits);
+        for (unsigned windows = 0; windows <= max_windows; ++windows) {
+            for (unsigned factor = 1; factor <= (windows < 12 ? max_factor : 1); ++factor)
+                check_room_for_digits(make_plan(1000, 1000, scalar_bits, windows, factor), scalar_bits);
+        }
     }
     // The bound itself, on scalars beside the borders of the rounding.
     const u128 exact = (glv::long_a + glv::small) / 2 + 1;
@@ -321,6 +380,8 @@ void check_plans_by_length() {
         lengths.of[Lengths::most] += 1;
         const Plan plan = make_plan(++n, lengths, 254, 0), longest = make_plan(n, n - lengths.of[0], 254, 0);
         check_room_for_digits(plan, 254);
+        const unsigned factor = 2 + static_cast<unsigned>(mixed_bits() % (max_factor - 1));
+        check_room_for_digits(make_plan(n, lengths, 254, 0, factor), 254);
         CHECK(expected_cost(plan, lengths) <= expected_cost(longest, lengths));
     }
     // Four of five below 2^14, the others long: one wide window for all the short ones, which pays.
@@ -365,8 +426,11 @@ int main() {
         check_views(*kernel);
         check_memory(*kernel);
         check_cancellation(*kernel);
-        check_files(*kernel, portable_kernel);
-        check_files(portable_kernel, *kernel);
+        check_multiples(*kernel);
+        for (const unsigned precompute : {1u, 5u}) {
+            check_files(*kernel, portable_kernel, precompute);
+            check_files(portable_kernel, *kernel, precompute);
+        }
     }
     return whet::test::finish("msm engine");
 }

@@ -55,6 +55,7 @@ def library(folder):
     library.whet_msm_backend.argtypes = [ctypes.c_size_t]
     library.whet_msm_free.argtypes = library.whet_msm_cancel.argtypes = [ctypes.c_uint64]
     library.whet_msm_size.argtypes = [ctypes.c_uint64]
+    library.whet_msm_set_precompute.argtypes = [ctypes.c_uint64, ctypes.c_uint]
     library.whet_msm_set_budget.argtypes = [ctypes.c_uint64, ctypes.c_size_t]
     library.whet_msm_prepare.argtypes = [ctypes.c_uint64, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_uint]
     library.whet_msm_save.argtypes = library.whet_msm_load.argtypes = [ctypes.c_uint64, ctypes.c_char_p]
@@ -151,6 +152,20 @@ def test_points_are_saved_and_loaded(library, engine, tmp_path):
     # What failed to load left the earlier points alone.
     assert run(library, engine) == (OK, (SUM.x, SUM.y))
     library.whet_msm_free(other)
+
+
+def test_multiples_are_kept_from_the_next_points_on(library, engine, tmp_path):
+    path, sizes = str(tmp_path / "srs.whet").encode(), []
+    for most in (1, 2):
+        assert library.whet_msm_set_precompute(engine, most) == OK
+        assert library.whet_msm_prepare(engine, POINTS, COUNT, 0) == OK
+        assert run(library, engine) == (OK, (SUM.x, SUM.y))
+        assert library.whet_msm_save(engine, path) == OK
+        sizes.append((tmp_path / "srs.whet").stat().st_size)
+    assert sizes[1] - sizes[0] == 64 * COUNT
+    for wrong in (0, 17):
+        assert library.whet_msm_set_precompute(engine, wrong) == BAD_INPUT
+        assert f"precompute = {wrong}" in error(library)
 
 
 def test_what_is_wrong_is_refused_with_its_name_and_changes_nothing(library, engine, tried):

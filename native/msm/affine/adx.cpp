@@ -23,5 +23,6 @@ const Kernel adx_kernel = {
 
 const StrausSum straus_adx = Straus<AdxFp>::sum;
 const HornerSum horner_adx = horner<AdxFp>;
+const Multiples multiples_adx = multiples<AdxFp>;
 
 }  // namespace whet::msm

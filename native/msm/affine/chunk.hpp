@@ -68,16 +68,27 @@ struct Counts {
     }
 };
 
-// Where the digits of a scalar go. Digit of window w for half h (k1, k2) of scalar i:
-// out[(w - first) * stride + h * half + i].
+// Where the digits of a scalar go. A half is cut into `blocks` parts, lowest first, and all parts into the same
+// windows. A half with its bias has 128 bits: a window that reaches beyond them is cut short, and one that lies beyond
+// is zero. Digit of window w in part b for half h (k1, k2) of scalar i: out[(w - first) * stride + b * block + h * half
+// + i].
 struct Digits {
     std::int16_t* out;  // stored at out + i for scalar i of this call
     std::size_t stride;
     std::size_t half;  // 0 when the scalars are short and k2 does not exist
-    const u8* width;   // bits per window, lowest first
+    const u8* width;   // bits per window of a part, lowest first
     unsigned windows;
     unsigned first, last;  // the windows wanted in this call; window `first` is stored at w = 0
+    unsigned blocks = 1;
+    std::size_t block = 0;
 };
+
+constexpr unsigned half_bits = 128;
+[[gnu::always_inline]] constexpr unsigned fitting_width(unsigned position, unsigned width) {
+    return position >= half_bits ? 0 : position + width > half_bits ? half_bits - position : width;
+}
+// What is added to a half (in two's complement) to make the digits of all windows non-negative.
+u128 digit_bias(const Digits& digits);
 
 struct Kernel {
     const char* name;

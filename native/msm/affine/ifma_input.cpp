@@ -7,6 +7,7 @@
 #include "curve/glv.hpp"
 #include "field/lanes52.hpp"
 #include "msm/affine/chunk.hpp"
+#include "msm/plants.hpp"
 
 namespace whet::msm {
 
@@ -120,26 +121,23 @@ WHET_INLINE Words2 biased(const Lanes3& k, const Words2& bias) {
 
 void cut(const Words2& k, const Digits& digits, std::int16_t* out) {
     unsigned position = 0;
-    for (unsigned w = 0; w < digits.first; ++w) position += digits.width[w];
-    for (unsigned w = digits.first; w < digits.last; ++w) {
-        const unsigned width = digits.width[w];
-        const Word by = _mm512_set1_epi64(position & 63);
-        const Word field = position >= 64 ? _mm512_srlv_epi64(k.high, by) : _mm512_shrdv_epi64(k.low, k.high, by);
-        const Word digit = operator_sub(_mm512_and_si512(field, _mm512_set1_epi64((1ll << width) - 1)),
-                                        _mm512_set1_epi64(1ll << (width - 1)));
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (w - digits.first) * digits.stride),
-                         _mm512_cvtepi64_epi16(digit));
-        position += width;
+    for (unsigned b = 0; b < digits.blocks; ++b, out += digits.block) {
+        const long long wrong_carry = WHET_PLANT(block_carry_wrong) && b > 0 ? 1 : 0;
+        for (unsigned w = 0; w < digits.windows; position += digits.width[w++]) {
+            if (w < digits.first || w >= digits.last) continue;
+            const unsigned width = fitting_width(position, digits.width[w]);
+            const Word by = _mm512_set1_epi64(position & 63);
+            const Word field = position >= 64 ? _mm512_srlv_epi64(k.high, by) : _mm512_shrdv_epi64(k.low, k.high, by);
+            const Word digit = operator_sub(_mm512_and_si512(field, _mm512_set1_epi64((1ll << width) - 1)),
+                                            _mm512_set1_epi64(((1ll << width) >> 1) - (w == 0 ? wrong_carry : 0)));
+            _mm_storeu_si128(reinterpret_cast<__m128i*>(out + (w - digits.first) * digits.stride),
+                             _mm512_cvtepi64_epi16(digit));
+        }
     }
 }
 
 Words2 bias_of(const Digits& digits) {
-    u128 bias = 0;
-    unsigned position = 0;
-    for (unsigned w = 0; w < digits.windows; ++w) {
-        bias += static_cast<u128>(1) << (position + digits.width[w] - 1);
-        position += digits.width[w];
-    }
+    const u128 bias = digit_bias(digits);
     return {_mm512_set1_epi64(static_cast<long long>(low(bias))),
             _mm512_set1_epi64(static_cast<long long>(high(bias)))};
 }
@@ -186,16 +184,20 @@ void decompose_ifma(const std::byte* scalars, std::size_t n, const Digits& digit
     // The rest through a buffer of eight.
     const std::size_t rest = n - i;
     alignas(64) std::byte padded[lanes * field_bytes] = {};
-    std::int16_t cut_digits[2 * 128 * lanes];
+    std::int16_t cut_digits[2 * 128 * lanes];  // no more windows, in all parts, than a half has bits
     std::copy_n(scalars + field_bytes * i, rest * field_bytes, padded);
     const std::size_t halves = digits.half == 0 ? 1 : 2;
-    const Digits local = {cut_digits,   2 * lanes,  digits.half == 0 ? 0 : lanes, digits.width, digits.windows,
-                          digits.first, digits.last};
+    const std::size_t local_block = 2 * lanes * (digits.last - digits.first);
+    const Digits local = {cut_digits,   2 * lanes,      digits.half == 0 ? 0 : lanes,
+                          digits.width, digits.windows, digits.first,
+                          digits.last,  digits.blocks,  local_block};
     decompose_eight(padded, bias, local, cut_digits);
-    for (unsigned w = 0; w < digits.last - digits.first; ++w) {
-        for (std::size_t h = 0; h < halves; ++h)
-            std::copy_n(cut_digits + w * 2 * lanes + h * lanes, rest,
-                        digits.out + i + w * digits.stride + h * digits.half);
+    for (unsigned b = 0; b < digits.blocks; ++b) {
+        for (unsigned w = 0; w < digits.last - digits.first; ++w) {
+            for (std::size_t h = 0; h < halves; ++h)
+                std::copy_n(cut_digits + b * local_block + w * 2 * lanes + h * lanes, rest,
+                            digits.out + i + b * digits.block + w * digits.stride + h * digits.half);
+        }
     }
 }
 

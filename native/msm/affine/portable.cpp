@@ -16,5 +16,6 @@ const Kernel portable_kernel = {"portable",
 
 const StrausSum straus_portable = Straus<Fp>::sum;
 const HornerSum horner_portable = horner<Fp>;
+const Multiples multiples_portable = multiples<Fp>;
 
 }  // namespace whet::msm

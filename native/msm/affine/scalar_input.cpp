@@ -3,6 +3,7 @@
 #include <cstring>
 
 #include "curve/glv.hpp"
+#include "msm/plants.hpp"
 
 namespace whet::msm {
 
@@ -13,12 +14,18 @@ static_assert(sizeof(Fp) == field_bytes);
 // k (two's complement) plus the bias, cut into non-negative fields; each less half its range is a signed digit.
 void cut(u128 k, u128 bias, const Digits& digits, std::int16_t* out) {
     u128 rest = k + bias;
-    for (unsigned w = 0; w < digits.windows; ++w) {
-        const unsigned width = digits.width[w];
-        const int field = static_cast<int>(static_cast<u64>(rest) & ((u64{1} << width) - 1));
-        if (w >= digits.first && w < digits.last)
-            out[(w - digits.first) * digits.stride] = static_cast<std::int16_t>(field - (1 << (width - 1)));
-        rest >>= width;
+    unsigned position = 0;
+    for (unsigned b = 0; b < digits.blocks; ++b, out += digits.block) {
+        const int wrong_carry = WHET_PLANT(block_carry_wrong) && b > 0 ? 1 : 0;
+        for (unsigned w = 0; w < digits.windows; ++w) {
+            const unsigned width = fitting_width(position, digits.width[w]);
+            const int field = static_cast<int>(static_cast<u64>(rest) & ((u64{1} << width) - 1));
+            if (w >= digits.first && w < digits.last)
+                out[(w - digits.first) * digits.stride] =
+                    static_cast<std::int16_t>(field - ((1 << width) >> 1) + (w == 0 ? wrong_carry : 0));
+            rest >>= width;
+            position += digits.width[w];
+        }
     }
 }
 
@@ -28,6 +35,21 @@ u128 two_complement(const glv::Half& half) {
 }
 
 }  // namespace
+
+u128 digit_bias(const Digits& digits) {
+    u128 bias = 0;
+    unsigned position = 0;
+    for (unsigned b = 0; b < digits.blocks; ++b) {
+        for (unsigned w = 0; w < digits.windows; ++w) {
+            const unsigned width = fitting_width(position, digits.width[w]);
+            const bool inner_top = w + 1 == digits.windows && b + 1 < digits.blocks;
+            if (width > 0 && !(WHET_PLANT(block_sign_lost) && inner_top))
+                bias += static_cast<u128>(1) << (position + width - 1);
+            position += digits.width[w];
+        }
+    }
+    return bias;
+}
 
 void prepare_scalar(const std::byte* points, std::size_t n, bool montgomery, std::byte* table) {
     for (std::size_t i = 0; i < n; ++i) {
@@ -56,12 +78,7 @@ void prepare_scalar_255(const std::byte* points, std::size_t n, bool montgomery,
 }
 
 void decompose_scalar(const std::byte* scalars, std::size_t n, const Digits& digits) {
-    u128 bias = 0;
-    unsigned position = 0;
-    for (unsigned w = 0; w < digits.windows; ++w) {
-        bias += static_cast<u128>(1) << (position + digits.width[w] - 1);
-        position += digits.width[w];
-    }
+    const u128 bias = digit_bias(digits);
     for (std::size_t i = 0; i < n; ++i) {
         Limbs<4> k;
         std::memcpy(&k, scalars + field_bytes * i, field_bytes);

@@ -42,6 +42,13 @@ HornerSum fastest_horner() {
 #endif
 }
 
+Multiples fastest_multiples() {
+#if defined(__x86_64__)
+    if (adx_kernel.usable()) return multiples_adx;
+#endif
+    return multiples_portable;
+}
+
 std::size_t small_most(const Kernel& kernel) {
 #if defined(__x86_64__)
     if (&kernel == &ifma_kernel) return most_beside_vectors;

@@ -3,19 +3,23 @@
 
 #include "msm/affine/forms.hpp"
 #include "msm/affine/jacobian.hpp"
+#include "msm/affine/multiples.hpp"
 #include "msm/affine/straus.hpp"
 
 namespace whet::msm {
 
 extern const StrausSum straus_portable;
 extern const HornerSum horner_portable;
+extern const Multiples multiples_portable;
 #if defined(__x86_64__)
 extern const StrausSum straus_adx;
 extern const HornerSum horner_adx;
+extern const Multiples multiples_adx;
 #endif
 
 // The fastest of this CPU.
 HornerSum fastest_horner();
+Multiples fastest_multiples();
 
 // Points up to which buckets are slower.
 std::size_t small_most(const Kernel& kernel);

@@ -65,7 +65,7 @@ inline std::size_t count_digits(const std::int16_t* digits, std::size_t n, u32* 
     return n - std::exchange(counts[0], 0);
 }
 
-inline void place_few(const std::int16_t* digits, std::size_t n, const Lists::Cursor& to) {
+inline void place_few(const std::int16_t* digits, std::size_t n, std::size_t first_point, const Lists::Cursor& to) {
     DigitBlock block;
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {
         const std::size_t count = std::min(n - first, DigitBlock::size);
@@ -74,16 +74,18 @@ inline void place_few(const std::int16_t* digits, std::size_t n, const Lists::Cu
         for (std::size_t i = 0; i < others; ++i) {
             to.prefetch(block.magnitude[block.other[i + DigitBlock::ahead]]);
             const std::size_t at = block.other[i];
-            to.place(block.magnitude[at], entry_of(first + at) | static_cast<u32>(digits[first + at] < 0));
+            to.place(block.magnitude[at],
+                     entry_of(first_point + first + at) | static_cast<u32>(digits[first + at] < 0));
         }
     }
 }
 
-// `others`: how many digits are not zero.
-inline void place_digits(const std::int16_t* digits, std::size_t n, std::size_t others, const Lists::Cursor& to) {
-    if (n - others > DigitBlock::many_zeros(n)) return place_few(digits, n, to);
+// `others`: how many digits are not zero. `first_point`: the one that the first digit is of.
+inline void place_digits(const std::int16_t* digits, std::size_t n, std::size_t others, std::size_t first_point,
+                         const Lists::Cursor& to) {
+    if (n - others > DigitBlock::many_zeros(n)) return place_few(digits, n, first_point, to);
     DigitBlock block;
-    u32 first_entry = entry_of(0);
+    u32 first_entry = entry_of(first_point);
     for (std::size_t first = 0; first < n; first += DigitBlock::size) {
         const std::size_t count = std::min(n - first, DigitBlock::size);
         block.take(digits + first, count);

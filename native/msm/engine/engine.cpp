@@ -6,10 +6,16 @@
 
 #include "msm/affine/small.hpp"
 #include "msm/engine/errors.hpp"
+#include "msm/plants.hpp"
 
 namespace whet::msm {
 
-Engine::Engine(const Kernel& kernel, unsigned threads) : kernel_(kernel), pool_(threads) {}
+Engine::Engine(const Kernel& kernel, unsigned threads, unsigned precompute)
+    : kernel_(kernel), pool_(threads), precompute_(precompute) {
+    if (precompute < 1 || precompute > max_factor)
+        throw EngineError(Trouble::bad_input, "precompute = " + std::to_string(precompute),
+                          "give 1 to " + std::to_string(max_factor));
+}
 
 // The engine to oneself. Given up at the end of the scope, and with it what trim() asked for in the meantime.
 class Engine::Turn {
@@ -56,7 +62,7 @@ void Engine::reserve(std::size_t n) {
         throw EngineError(Trouble::bad_input, std::to_string(n) + " points are more than 2^22",
                           "split them over engines");
     const Turn turn(*this, {});
-    replace_table(Table::reserve(ledger_, kernel_, n));
+    replace_table(Table::reserve(ledger_, kernel_, n, choose_factor(n, precompute_)));
 }
 
 void Engine::fill(std::size_t first, const std::byte* points, std::size_t n, bool montgomery) {
@@ -108,7 +114,8 @@ G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& 
                           "give no more scalars than points");
     const Turn turn(*this, options.control);
     table->require_whole();
-    if (plan_for(kernel_, n, n, 256, options.windows).small) return run_small(*table, scalars, n, options, report);
+    if (plan_for(kernel_, n, n, 256, options.windows, table->factor()).small)
+        return run_small(*table, scalars, n, options, report);
     Run run(kernel_, pool_, *table, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
@@ -129,7 +136,7 @@ G1Affine Engine::run_small(const Table& table, const std::byte* scalars, std::si
     if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
     options.control.report(0);
     StageClock clock(report);
-    report.plan = plan_for(kernel_, n, n, 256, 0);
+    report.plan = plan_for(kernel_, n, n, 256, 0, table.factor());
     keep_within_budget(report.plan, table.held_bytes());
     small_.reserve(small_bytes(kernel_, n));
     const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, kernel_.montgomery_bits,

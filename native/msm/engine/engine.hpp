@@ -23,7 +23,9 @@ class Engine {
   public:
     // Calls from several threads take turns: each has all workers of the pool. A call from inside a call, which the
     // tick of its control could make, is refused.
-    Engine(const Kernel& kernel, unsigned threads);
+    // precompute: so many multiples of each point, of 64 bytes each, may be prepared: choose_factor says how many are
+    // worth it. A file has its own.
+    Engine(const Kernel& kernel, unsigned threads, unsigned precompute = 1);
 
     void prepare(const std::byte* points, std::size_t n, bool montgomery) {
         reserve(n);
@@ -41,6 +43,12 @@ class Engine {
         return table ? table->size() : 0;
     }
     const Kernel& kernel() const { return kernel_; }
+    // Multiples kept of each point, or what would be kept of n.
+    unsigned factor() const {
+        const auto table = current_table();
+        return table ? table->factor() : 1;
+    }
+    unsigned factor_of(std::size_t n) const { return choose_factor(n, precompute_); }
     unsigned threads() const { return pool_.workers(); }
     bool mapped() const {
         const auto table = current_table();
@@ -79,6 +87,7 @@ class Engine {
 
     const Kernel& kernel_;
     graph::Pool pool_;
+    const unsigned precompute_;
     Ledger ledger_;
     mutable std::mutex table_lock_;  // of the next two; nothing is computed under it
     std::shared_ptr<Table> table_;

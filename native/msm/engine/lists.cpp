@@ -60,7 +60,6 @@ void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected,
     regions_.clear();
     endomorphic_ = endomorphic;
     targets_by_list_.clear();
-    limit_ = length_limit(expected);
     std::size_t list = 0, slot = 0, group = 0;
     for (const RegionShape& shape : regions) {
         Region region{};
@@ -73,6 +72,7 @@ void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected,
         slot += slots_of(shape.entries);
         group += groups_of(shape.lists, shape.entries);
     }
+    limit_ = length_limit(expected, list);
     next_part_ = list;
     std::memset(counters_.as<u32>(), 0, list * sizeof(u32));
 }

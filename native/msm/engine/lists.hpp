@@ -17,10 +17,13 @@
 namespace whet::msm {
 
 // Lists longer than the limit are split into groups of eight parts that are summed again. The limit falls with the
-// work, so that a few long lists still fill whole chunks.
-constexpr std::size_t shortest_limit = 16, longest_limit = 512;
-constexpr std::size_t length_limit(std::size_t entries) {
-    const std::size_t limit = entries / (lanes * chunk_groups);
+// work, so that a few long lists still fill whole chunks; but where there are many lists, those of the usual length are
+// left whole: parts that are hardly longer than one entry cost more than they fill.
+constexpr std::size_t shortest_limit = 16, longest_limit = 512, many_lists = 512;
+constexpr std::size_t length_limit(std::size_t entries, std::size_t lists) {
+    const std::size_t by_work = entries / (lanes * chunk_groups);
+    const std::size_t usual = lists >= many_lists ? 2 * entries / lists + shortest_limit / 2 : 0;
+    const std::size_t limit = by_work > usual ? by_work : usual;
     return limit < shortest_limit ? shortest_limit : limit > longest_limit ? longest_limit : limit;
 }
 // Groups of parts that long lists make out of `entries` entries, at most: one per limit entries, where the limit is 16

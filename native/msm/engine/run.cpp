@@ -52,7 +52,7 @@ void Run::scan(const std::byte* scalars, std::size_t n) {
     }
     busy_ = n - lengths.of[0];
     scalar_bits_ = static_cast<unsigned>(bit_length(any));
-    report_.plan = make_plan(n, lengths, scalar_bits_, options_.windows);
+    report_.plan = make_plan(n, lengths, scalar_bits_, options_.windows, table_.factor());
     clock_.end(Stage::scan);
 }
 
@@ -61,18 +61,18 @@ void Run::cut_digits(const std::byte* scalars, Workspace& workspace, unsigned fi
     std::int16_t* const digits = workspace.digits.as<std::int16_t>();
     parallel(tasks_of(plan.n), [&](std::size_t task, unsigned) {
         const std::size_t begin = task * scalars_per_task;
-        const Digits to = {digits + begin, plan.halves(), plan.glv ? plan.n : 0, plan.width.data(), plan.windows,
-                           first,          last};
+        const Digits to = {digits + begin, plan.digits(), plan.glv ? plan.n : 0, plan.width.data(), plan.windows,
+                           first,          last,          plan.blocks,           plan.halves()};
         kernel_.decompose(scalars + field_bytes * begin, std::min(scalars_per_task, plan.n - begin), to);
     });
-    if (WHET_PLANT(window_lost)) std::fill_n(digits + (last - first - 1) * plan.halves(), plan.halves(), 0);
+    if (WHET_PLANT(window_lost)) std::fill_n(digits + (last - first - 1) * plan.digits(), plan.digits(), 0);
     const auto& infinite = table_.infinite();
     const auto from = std::lower_bound(infinite.begin(), infinite.end(), options_.offset);
     for (auto at = from; at != infinite.end() && *at < options_.offset + plan.n; ++at) {
         if (WHET_PLANT(infinite_point_counted)) break;
+        const std::size_t cleared = WHET_PLANT(block_infinity_counted) ? plan.halves() : plan.digits();
         for (unsigned w = 0; w < last - first; ++w) {
-            for (std::size_t i = *at - options_.offset; i < plan.halves(); i += plan.n)
-                digits[w * plan.halves() + i] = 0;
+            for (std::size_t i = *at - options_.offset; i < cleared; i += plan.n) digits[w * plan.digits() + i] = 0;
         }
     }
     clock_.end(Stage::digits);
@@ -85,24 +85,29 @@ void Run::fill_buckets(Workspace& workspace, unsigned first, unsigned last) {
     Lists& lists = workspace.lists;
     // What was scanned was the caller's memory, and so were the digits cut from it: in between he may have changed it.
     // All room is for no more entries than were expected, so a window that has more is refused before it is laid out.
-    const std::size_t most = (plan.glv ? 2 : 1) * busy_;
+    const std::size_t most = plan.blocks * (plan.glv ? 2 : 1) * busy_;
     lists.begin(levels_of(plan, first, last)[0], most * (last - first), plan.glv);
     std::vector<u64> entries(last - first, 0);
     parallel(last - first, [&](std::size_t region, unsigned) {
-        const std::int16_t* const digits = workspace.digits.as<std::int16_t>() + region * plan.halves();
+        const std::int16_t* const digits = workspace.digits.as<std::int16_t>() + region * plan.digits();
         u32* const counts = lists.counts(region);
         // The digits of second halves first: lists begin with the entries that the endomorphism maps.
-        const std::size_t of_second = plan.glv ? count_digits(digits + plan.n, plan.n, counts) : 0;
+        std::array<std::size_t, max_factor> of_second{}, of_first{};
+        for (unsigned b = 0; b < plan.blocks && plan.glv; ++b)
+            entries[region] += of_second[b] = count_digits(digits + b * plan.halves() + plan.n, plan.n, counts);
         if (plan.glv) lists.keep_endo_counts(region);
-        const std::size_t of_first = count_digits(digits, plan.n, counts);
-        entries[region] = of_first + of_second;
+        for (unsigned b = 0; b < plan.blocks; ++b)
+            entries[region] += of_first[b] = count_digits(digits + b * plan.halves(), plan.n, counts);
         if (entries[region] > most)
             throw EngineError(Trouble::bad_input, "the scalars changed while they were summed",
                               "leave the array alone until the call returns");
         lists.lay_out(region);
         const Lists::Cursor to = lists.cursor(region);
-        if (plan.glv) place_digits(digits + plan.n, plan.n, of_second, to);
-        place_digits(digits, plan.n, of_first, to);
+        const auto first_point = [&](unsigned b) { return WHET_PLANT(block_wrong) ? 0 : b * table_.size(); };
+        for (unsigned b = 0; b < plan.blocks && plan.glv; ++b)
+            place_digits(digits + b * plan.halves() + plan.n, plan.n, of_second[b], first_point(b), to);
+        for (unsigned b = 0; b < plan.blocks; ++b)
+            place_digits(digits + b * plan.halves(), plan.n, of_first[b], first_point(b), to);
     });
     for (const u64 count : entries) report_.entries += count;
     clock_.end(Stage::sort);

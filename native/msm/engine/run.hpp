@@ -54,7 +54,7 @@ struct Workspace {
     void reserve(const Plan& plan) {
         const auto levels = levels_of(plan, 0, plan.batch);
         lists.reserve({levels[0], levels[1], levels[2]}, plan.glv);
-        digits.reserve(plan.batch * plan.halves() * sizeof(std::int16_t));
+        digits.reserve(plan.batch * plan.digits() * sizeof(std::int16_t));
         for (std::size_t i = 0; i < 3; ++i) {
             sums[i].reserve(sums_of(levels[i]) * point_bytes);
             present[i].reserve(sums_of(levels[i]));
@@ -83,7 +83,9 @@ class Run {
 
     void scan(const std::byte* scalars, std::size_t n);
     // What the budget was promised to hold for, whatever the lengths of the scalars are.
-    Plan plan_by_longest() const { return make_plan(report_.plan.n, busy_, scalar_bits_, options_.windows); }
+    Plan plan_by_longest() const {
+        return make_plan(report_.plan.n, busy_, scalar_bits_, options_.windows, table_.factor());
+    }
     G1Affine compute(const std::byte* scalars, Workspace& workspace);
 
   private:

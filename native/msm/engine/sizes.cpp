@@ -8,7 +8,7 @@ std::array<std::vector<RegionShape>, 3> levels_of(const Plan& plan, unsigned fir
     std::array<std::vector<RegionShape>, 3> levels;
     for (unsigned w = first; w < last; ++w) {
         const Grid grid = grid_of(plan, w);
-        levels[0].push_back({plan.buckets(w) + 1, plan.halves()});
+        levels[0].push_back({plan.buckets(w) + 1, plan.digits()});
         levels[1].push_back({grid.lists(), 2 * plan.buckets(w)});
         levels[2].push_back({grid.width, grid.rows() * (grid.width - grid.low_bits) + grid.columns() * grid.low_bits});
     }
@@ -24,8 +24,9 @@ std::size_t sums_of(const std::vector<RegionShape>& level) {
     return lists + parts_of(entries) + 8 * lanes * level.size();
 }
 
-Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows) {
-    if (windows != 0 || n > small_most(kernel)) return make_plan(n, busy, scalar_bits, windows);
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
+              unsigned factor) {
+    if (windows != 0 || n > small_most(kernel)) return make_plan(n, busy, scalar_bits, windows, factor);
     Plan plan;
     plan.n = n;
     plan.small = true;
@@ -49,7 +50,7 @@ std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size
     const auto levels = levels_of(plan, 0, plan.batch);
     const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
     std::vector<MapRow> map = {{"prepared points", prepared_bytes},
-                               {"digits", plan.batch * plan.halves() * sizeof(std::int16_t)},
+                               {"digits", plan.batch * plan.digits() * sizeof(std::int16_t)},
                                {"list counters", lists.counters},
                                {"list entries", lists.entries},
                                {"list order", lists.order},

@@ -29,7 +29,8 @@ struct MapRow {
 };
 
 // The plan of that kernel: make_plan, unless the points are few and no number of windows is asked for.
-Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows);
+Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
+              unsigned factor);
 
 // What an engine allocates for a run of this plan, prepared points included.
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);

@@ -18,8 +18,8 @@ enum class Hold { map, copy };
 
 class Table {
   public:
-    // Room for n points, which fill() then provides.
-    static std::shared_ptr<Table> reserve(Ledger& ledger, const Kernel& kernel, std::size_t n);
+    // Room for n points, which fill() then provides, and for `factor` multiples of each (see plan.hpp).
+    static std::shared_ptr<Table> reserve(Ledger& ledger, const Kernel& kernel, std::size_t n, unsigned factor);
     // Points first .. first + n. `points`: n of 64 bytes, as Kernel::prepare takes them. No run may be under way.
     void fill(const Kernel& kernel, graph::Pool& pool, std::size_t first, const std::byte* points, std::size_t n,
               bool montgomery);
@@ -37,6 +37,8 @@ class Table {
     Table& operator=(const Table&) = delete;
 
     std::size_t size() const { return size_; }
+    unsigned factor() const { return factor_; }
+    // Block after block: block b has the multiples 2^(b block_bits(factor)) P of all points.
     const std::byte* data() const { return data_; }
     // Indices of points at infinity, ascending. Their digits are cleared, so that kernels never meet one.
     const std::vector<u32>& infinite() const { return infinite_; }
@@ -49,12 +51,15 @@ class Table {
     Table(Ledger& ledger, unsigned montgomery_bits)
         : block_(ledger, "prepared points"), montgomery_bits_(montgomery_bits) {}
     void convert(graph::Pool& pool, const std::byte* from, unsigned from_bits);
+    std::size_t data_bytes() const { return point_bytes * factor_ * size_; }
     void require_points(graph::Pool& pool, const std::string& path, unsigned form_bits) const;
+    void require_multiples(graph::Pool& pool, const std::string& path, unsigned form_bits) const;
 
     Block block_;
     unsigned montgomery_bits_;
     const std::byte* data_ = nullptr;
     std::size_t size_ = 0;
+    unsigned factor_ = 1;
     std::vector<u32> infinite_;
     void* mapping_ = nullptr;
     std::size_t mapping_bytes_ = 0;

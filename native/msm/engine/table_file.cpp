@@ -22,16 +22,19 @@ namespace whet::msm {
 namespace {
 
 constexpr std::array<char, 8> magic = {'w', 'h', 'e', 't', 'm', 's', 'm', '\n'};
-constexpr u32 file_version = 2;  // 1 had beta x behind every point
+// 1 had beta x behind every point. 3 has several multiples of every point; a file of the points alone stays a 2.
+constexpr u32 version_of_points = 2, version_of_multiples = 3;
 constexpr u32 byte_order_mark = 0x01020304;
 constexpr std::size_t header_bytes = 4096;  // the table starts on a page
+
+constexpr u32 version_of(unsigned factor) { return factor == 1 ? version_of_points : version_of_multiples; }
 
 struct Header {
     std::array<char, 8> magic;
     u32 byte_order;
     u32 version;
     u32 montgomery_bits;
-    u32 bytes_per_point;
+    u32 bytes_per_point;  // of all its multiples
     u64 points;
     u64 infinite_points;
     u64 data_checksum;    // of everything behind the header
@@ -91,7 +94,7 @@ u64 header_checksum(const Header& header) { return checksum(&header, offsetof(He
 const std::string save_again = "prepare the points again and save them";
 
 std::size_t data_bytes(const Header& header) {
-    return static_cast<std::size_t>(header.points) * point_bytes +
+    return static_cast<std::size_t>(header.points) * header.bytes_per_point +
            static_cast<std::size_t>(header.infinite_points) * sizeof(u32);
 }
 
@@ -102,13 +105,16 @@ Header read_header(const std::string& path, int file, std::size_t file_bytes) {
     if (header.magic != magic) refuse(path, "is not a file of prepared points", "give a file that Engine.save wrote");
     if (header.byte_order != byte_order_mark)
         refuse(path, "was written on a machine of the other byte order", "prepare the points on this machine");
-    if (header.version != file_version)
-        refuse(
-            path,
-            "has version " + std::to_string(header.version) + " and this build reads " + std::to_string(file_version),
-            "prepare the points again with this build and save them");
+    if (header.version != version_of_points && header.version != version_of_multiples)
+        refuse(path,
+               "has version " + std::to_string(header.version) + " and this build reads " +
+                   std::to_string(version_of_points) + " and " + std::to_string(version_of_multiples),
+               "prepare the points again with this build and save them");
     if (header.header_checksum != header_checksum(header)) refuse(path, "has a damaged header", save_again);
-    if (header.bytes_per_point != point_bytes || header.points > max_points || header.infinite_points > header.points ||
+    const u32 factor = header.bytes_per_point / point_bytes;
+    const bool factor_fits = header.bytes_per_point % point_bytes == 0 && factor >= 1 && factor <= max_factor &&
+                             header.version == version_of(factor);
+    if (!factor_fits || header.points > max_points || header.infinite_points > header.points ||
         !is_known_form(header.montgomery_bits))
         refuse(path, "has a header that makes no sense", save_again);
     if (file_bytes != header_bytes + data_bytes(header))
@@ -195,7 +201,8 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
 
     const std::shared_ptr<Table> table(new Table(ledger, kernel.montgomery_bits));
     table->size_ = static_cast<std::size_t>(header.points);
-    const std::size_t table_bytes = point_bytes * table->size_;
+    table->factor_ = static_cast<unsigned>(header.bytes_per_point / point_bytes);
+    const std::size_t table_bytes = table->data_bytes();
     table->infinite_.resize(static_cast<std::size_t>(header.infinite_points));
     if (hold == Hold::copy) {
         table->block_.reserve(table_bytes);
@@ -224,7 +231,10 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
         std::adjacent_find(infinite.begin(), infinite.end(), [](u32 a, u32 b) { return a >= b; }) == infinite.end();
     if (!ascending || (!infinite.empty() && infinite.back() >= table->size_))
         refuse(path, "is damaged: its list of points at infinity makes no sense", save_again);
-    if (check == Check::on_curve) table->require_points(pool, path, header.montgomery_bits);
+    if (check == Check::on_curve) {
+        table->require_points(pool, path, header.montgomery_bits);
+        table->require_multiples(pool, path, header.montgomery_bits);
+    }
     if (header.montgomery_bits != kernel.montgomery_bits) table->convert(pool, table->data_, header.montgomery_bits);
     return table;
 }
@@ -232,10 +242,12 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
 void Table::save(const std::string& path) const {
     require_path(path);
     require_whole();
-    Header header{magic, byte_order_mark, file_version, montgomery_bits_, point_bytes, size_, infinite_.size(), 0, 0};
+    const u32 bytes_per_point = static_cast<u32>(point_bytes * factor_);
+    Header header{
+        magic, byte_order_mark, version_of(factor_), montgomery_bits_, bytes_per_point, size_, infinite_.size(), 0, 0};
     Checksum sum;
     static_assert(point_bytes % 32 == 0, "the list goes on where the table ends");
-    sum.absorb(data_, point_bytes * size_);
+    sum.absorb(data_, data_bytes());
     sum.absorb(infinite_.data(), sizeof(u32) * infinite_.size());
     header.data_checksum = sum.value();
     header.header_checksum = header_checksum(header);
@@ -246,7 +258,7 @@ void Table::save(const std::string& path) const {
     const OpenFile file{beside.file};
     try {
         write_all(path, file.descriptor, page.data(), page.size());
-        write_all(path, file.descriptor, data_, point_bytes * size_);
+        write_all(path, file.descriptor, data_, data_bytes());
         write_all(path, file.descriptor, infinite_.data(), sizeof(u32) * infinite_.size());
         if (fsync(file.descriptor) != 0 || std::rename(beside.path.c_str(), path.c_str()) != 0)
             refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");

@@ -46,6 +46,7 @@ ONLY_WITH_FILES = (
 @click.option("--variant", default="auto", show_default=True, help="Such as plain or pippenger:glv=true.")
 @click.option("--threads", type=click.IntRange(min=1), help="Otherwise the variant's own choice.")
 @click.option("--memory-budget", metavar="BYTES", help="At most that much memory for the sum, such as 64MB.")
+@click.option("--precompute", type=click.IntRange(min=1), help="Keep up to so many multiples of each point (CPU).")
 @click.option("--device", default="auto", show_default=True, help="Where to compute: cpu, webgpu or webgpu:ADAPTER.")
 @click.option("--fallback", is_flag=True, help="Let the CPU answer when the GPU fails, and say why.")
 @click.option(
@@ -68,6 +69,8 @@ def command(
     points_path: Path | None,
     scalars_path: Path | None,
     list_formats: bool,
+    variant: str,
+    precompute: int | None,
     as_json: bool,
     **rest: Any,
 ) -> None:
@@ -85,6 +88,7 @@ def command(
     from whet.cli import msm_report
     from whet.cli.console import progress
     from whet.msm.checked_sums import Choices
+    from whet.msm.options import with_precompute
     from whet.msm.sum_inputs import run_files, run_made_up
 
     if list_formats:
@@ -99,7 +103,7 @@ def command(
     if given:
         other = "--points" if size is None else "--n"
         raise BadInput(f"--{given[0].replace('_', '-')} does not go with {other}", cure="leave it out")
-    choices = Choices(**rest, stage=progress)
+    choices = Choices(**rest, variant=with_precompute(variant, precompute), stage=progress)
     if points_path is not None and scalars_path is not None:
         done = run_files(points_path, scalars_path, choices)
     else:

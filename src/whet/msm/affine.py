@@ -16,7 +16,6 @@ from whet.protocol import MemoryRow
 
 BACKENDS = ("auto", "ifma", "avx2", "adx", "portable")
 OVERRIDE = "WHET_MSM_BACKEND"
-POINT_BYTES = 64  # x and y
 LONGEST_SHORT_SCALAR_BITS = 127  # longer scalars all have the same plan
 STAGES = ("scan", "digits", "sort", "buckets", "rows", "bits", "finish")
 
@@ -33,14 +32,19 @@ Progress = Callable[[float], object]
 class Affine:
     """Prepared points on one kernel. Calls from several threads take turns; each has all `threads`."""
 
-    def __init__(self, backend: str = "auto", threads: int | None = None, windows: int = 0) -> None:
-        self._native = native.AffineEngine(backend_name(backend), threads or 0)
+    def __init__(
+        self, backend: str = "auto", threads: int | None = None, windows: int = 0, precompute: int = 1
+    ) -> None:
+        self._native = native.AffineEngine(backend_name(backend), threads or 0, precompute)
         self._windows = windows
+        self.precompute = precompute
 
     @classmethod
-    def prepared(cls, points: Limbs, backend: str = "auto", threads: int | None = None, windows: int = 0) -> Self:
-        """From (n, 8) limbs in Montgomery form."""
-        made = cls(backend, threads, windows)
+    def prepared(
+        cls, points: Limbs, backend: str = "auto", threads: int | None = None, windows: int = 0, precompute: int = 1
+    ) -> Self:
+        """From (n, 8) limbs in Montgomery form; up to `precompute` multiples of each are kept."""
+        made = cls(backend, threads, windows, precompute)
         made._native.prepare(points, True)
         return made
 
@@ -109,8 +113,8 @@ class Affine:
         `prepared` asks about an engine that holds as many points. Where even one window at a time does not fit the
         budget, the map is that of one.
         """
-        prepared_bytes = -1 if prepared is None else POINT_BYTES * prepared
-        rows = self._native.memory_map(n, n if busy is None else busy, scalar_bits, self._windows, prepared_bytes)
+        asked = -1 if prepared is None else prepared
+        rows = self._native.memory_map(n, n if busy is None else busy, scalar_bits, self._windows, asked)
         lifetime = {"prepared points": "engine"}
         return [MemoryRow(name, size, lifetime.get(name, "run")) for name, size in rows]
 
@@ -139,6 +143,15 @@ class Affine:
     @property
     def backend(self) -> str:
         return str(self._native.backend)
+
+    @property
+    def multiples(self) -> int:
+        """How many multiples are kept of each point."""
+        return int(self._native.multiples)
+
+    def multiples_of(self, n: int) -> int:
+        """How many would be kept of each of n points: no more than `precompute`, and no more than are worth it."""
+        return int(self._native.multiples_of(n))
 
     @property
     def threads(self) -> int:

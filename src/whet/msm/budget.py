@@ -2,7 +2,8 @@
 
 Where the prepared points (64 bytes each) and the work of a call fit together, the points stay. Where they do not, every
 call reads them again from where they are (the caller's array, a file), piece by piece, prepares each piece in the same
-place and adds up the sums of the pieces. Within a piece the native engine takes fewer windows at once if it must.
+place and adds up the sums of the pieces. (An engine with `precompute` keeps all points or is refused.) Within a piece
+the native engine takes fewer windows at once if it must.
 """
 
 from __future__ import annotations
@@ -63,6 +64,7 @@ class BudgetedSums(AffineSums):
         backend: str = "auto",
         threads: int | None = None,
         windows: int = 0,
+        precompute: int = 1,
         scalars_too: bool = False,
     ) -> None:
         self._source = source
@@ -72,7 +74,7 @@ class BudgetedSums(AffineSums):
         self._calls = 0
         self._closed = False
         self._cancellations = 0
-        super().__init__(Affine(backend, threads, windows))
+        super().__init__(Affine(backend, threads, windows, precompute))
         self.piece = largest_piece(self.native, len(source), budget_bytes, scalars_too=scalars_too)
         self._reading_bytes = reading_bytes(self.piece, scalars_too)
         self.native.reserve(self.piece)
@@ -207,20 +209,24 @@ def reading_bytes(piece: int, scalars_too: bool = False) -> int:
 
 
 def largest_piece(engine: Affine, n: int, budget_bytes: int, *, scalars_too: bool = False) -> int:
-    """How many of n points can be in memory at a time; holds the engine to what reading them leaves of the budget."""
+    """How many of n points can be in memory at a time; holds the engine to what reading them leaves of the budget.
+
+    Multiples of points take longer to make than one call saves by them, so an engine that keeps some keeps all.
+    """
     pieces = max(1, math.ceil(n / int(native.max_points)))
     while True:
         piece = math.ceil(n / pieces)
         if _need(engine, piece, budget_bytes, scalars_too) <= budget_bytes:
             return piece
-        if piece <= LEAST_PIECE:
+        if piece <= LEAST_PIECE or engine.precompute > 1:
             raise too_small(budget_bytes, n, least_budget(engine, n, scalars_too=scalars_too))
         pieces = max(pieces + 1, min(pieces * 5 // 4, math.ceil(n / LEAST_PIECE)))
 
 
 def least_budget(engine: Affine, n: int, *, scalars_too: bool = False) -> int:
     """The smallest budget with which a sum over n points works."""
-    return _need(engine, math.ceil(n / max(1, math.ceil(n / LEAST_PIECE))), 0, scalars_too)
+    pieces = 1 if engine.precompute > 1 else max(1, math.ceil(n / LEAST_PIECE))
+    return _need(engine, math.ceil(n / pieces), 0, scalars_too)
 
 
 def _need(engine: Affine, piece: int, budget_bytes: int, scalars_too: bool) -> int:
@@ -245,6 +251,7 @@ def prepare_within(
         backend=str(knobs.get("backend", "auto")),
         threads=threads or int(knobs.get("threads", 0)) or None,
         windows=int(knobs.get("windows", 0)),
+        precompute=int(knobs.get("precompute", 1)),
         scalars_too=scalars_too,
     )
 
@@ -260,7 +267,7 @@ def limit(engine: Affine, budget_bytes: int) -> None:
 def too_small(budget_bytes: int, n: int, least_bytes: int) -> BadInput:
     return BadInput(
         f"a memory budget of {budget_bytes:,} bytes is too small for sums over {n:,} points",
-        cure=f"give at least {least_bytes:,} bytes, or fewer threads",
+        cure=f"give at least {least_bytes:,} bytes, fewer threads or a smaller precompute",
     )
 
 

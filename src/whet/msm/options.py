@@ -12,6 +12,10 @@ from whet.protocol import Knob, Variant
 
 MAX_THREADS = 256
 MEMORY_BUDGET = Knob("memory_budget", 0, minimum=0, maximum=1 << 45, help="most bytes to allocate; 0 is any")
+MAX_PRECOMPUTE = 16
+PRECOMPUTE = Knob(
+    "precompute", 1, minimum=1, maximum=MAX_PRECOMPUTE, help="most multiples to keep of each point: memory for time"
+)
 DEVICES = ("auto", "cpu", "webgpu")
 
 
@@ -35,6 +39,18 @@ def read_budget(memory_budget: Any) -> int | None:
     if size_bytes < 1:
         raise BadInput(f"a memory budget of {size_bytes} bytes", cure=cure)
     return size_bytes
+
+
+def with_precompute(variant: str, precompute: Any) -> str:
+    """The spelling of a variant that keeps up to so many multiples of each point; as it is where None is asked for."""
+    if precompute is None:
+        return variant
+    cure = f"give a whole number from 1 to {MAX_PRECOMPUTE}, or leave it out"
+    most = _whole(precompute, f"precompute={precompute!r} is not a number of multiples", cure)
+    if not 1 <= most <= MAX_PRECOMPUTE:
+        raise BadInput(f"precompute={most} is not from 1 to {MAX_PRECOMPUTE}", cure=cure)
+    name = "affine" if variant == "auto" else variant
+    return f"{name}{',' if ':' in name else ':'}precompute={most}"
 
 
 def read_submission_limit(submission_limit_s: Any) -> float | None:

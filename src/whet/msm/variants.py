@@ -14,7 +14,7 @@ from typing import Protocol
 from whet._native import msm as native
 from whet.errors import Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
-from whet.msm.options import MAX_THREADS, MEMORY_BUDGET
+from whet.msm.options import MAX_THREADS, MEMORY_BUDGET, PRECOMPUTE
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -110,7 +110,8 @@ def _affine(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) 
 
         given = GivenPoints(points, endian="little", montgomery=True, check=False)
         return prepare_within(budget, Variant("affine", dict(knobs)), given, threads)
-    return AffineSums(Affine.prepared(points, str(knobs["backend"]), threads, int(knobs["windows"])))
+    windows, precompute = int(knobs["windows"]), int(knobs["precompute"])
+    return AffineSums(Affine.prepared(points, str(knobs["backend"]), threads, windows, precompute))
 
 
 def _plain(points: Limbs, knobs: Mapping[str, KnobValue], threads: int | None) -> Prepared:
@@ -161,6 +162,7 @@ TABLE: dict[str, Implementation] = {
                 Knob("windows", 0, minimum=0, maximum=64, help="number of windows; 0 is automatic"),
                 Knob("threads", 0, minimum=0, maximum=MAX_THREADS, help="threads; 0 is one per core"),
                 MEMORY_BUDGET,
+                PRECOMPUTE,
             ),
         ),
         _affine,

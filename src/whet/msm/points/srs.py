@@ -42,15 +42,24 @@ class Srs(RecordFile):
     def _to_canonical(limbs: Limbs) -> Limbs:
         return curve.write_points(limbs)  # type: ignore[no-any-return]
 
-    def prepare(self, *, variant: str = "auto", threads: int | None = None, memory_budget: int | None = None) -> Engine:
+    def prepare(
+        self,
+        *,
+        variant: str = "auto",
+        threads: int | None = None,
+        memory_budget: int | None = None,
+        precompute: int | None = None,
+    ) -> Engine:
         """The engine of these points, made once; later calls return the same one. Closed with the file.
 
         Within a memory budget that the prepared points would break, each commitment reads the file again, in pieces; so
-        does an engine of more than 2^22 points.
+        does an engine of more than 2^22 points. `precompute` is that of `Engine`.
         """
         with self._preparing:
             if self._engine is None:
-                self._engine = Engine(self, variant=variant, threads=threads, memory_budget=memory_budget)
+                self._engine = Engine(
+                    self, variant=variant, threads=threads, memory_budget=memory_budget, precompute=precompute
+                )
                 self._part = None
             return self._engine
 
