@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import os
+import time
 
 import numpy as np
 import pytest
@@ -259,3 +260,19 @@ def test_a_case_of_no_size_is_laid_out(desk):
     table.referee.reveal(Reveal(arm=0, slots=[0]))
     table.referee.expect(Expect(slots=[0]))
     assert table.x().shape == table.expected().shape == (0,)
+
+
+def test_what_inputs_cost_does_not_have_the_first_import_in_it():
+    """Otherwise a task of one size would get fewer calls a turn than the same task with a small one before it."""
+
+    class Late(Twice):
+        imported = False
+
+        def prepare(self, case, seed):
+            if not self.imported:
+                time.sleep(0.2)
+                self.imported = True
+            return super().prepare(case, seed)
+
+    measured = Referee(Late()).measure(Measure(case=CASE, fixed_seed=1, probe_seed=2, slots=1))
+    assert measured.layout.prepare_ns < 100_000_000
