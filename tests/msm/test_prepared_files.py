@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import struct
 from pathlib import Path
 
@@ -18,6 +19,7 @@ BACKENDS = native.backends()
 HEADER = struct.Struct("<8sIIIIQQQQ")
 DATA = 4096  # the table starts there
 WORD = (1 << 64) - 1
+FORGED_FILES = 400  # for each backend that saved one
 
 
 def checksum(data: bytes) -> int:
@@ -99,6 +101,41 @@ def test_forged_points_are_found_by_asking(saved, tried):
         if index is not None:
             Engine.open(saved).close()  # the checksum alone does not show it
     tried("malformed inputs", len(forged))
+
+
+def test_a_thousand_forged_files(saved, tried):
+    """Any bytes with right checksums: refused, or summed up to whatever it may be. No crash, and nothing hangs."""
+    good, draw = saved.read_bytes(), random.Random(7)
+    words = [0, 1, P - 1, P, P + 1, 2 * P, 5 * P, (1 << 256) - 1, 1 << 255]
+    scalars = inputs.scalars("random", 40, 2)
+    outcomes = {"refused": 0, "summed": 0}
+    for number in range(FORGED_FILES):
+        if number % 3:
+            rows = {
+                f"p{draw.randrange(40)}": b"".join(
+                    draw.choice([draw.choice(words), draw.getrandbits(256)]).to_bytes(32, "little") for _ in "xy"
+                )
+                for _ in range(draw.randrange(1, 30))
+            }
+            listed = sorted(draw.sample(range(40), draw.randrange(5))) if number % 3 == 1 else None
+            content = forge(good, infinite=listed, **rows)
+        else:  # another header, with a right checksum of its own
+            fields = list(HEADER.unpack_from(good))
+            fields[draw.randrange(1, 8)] = draw.choice(
+                [0, 1, 40, 64, 255, 256, 260, (1 << 31) + 1, draw.getrandbits(32)]
+            )
+            fields[8] = checksum(HEADER.pack(*fields)[:-8])
+            content = HEADER.pack(*fields) + good[HEADER.size :]
+        saved.write_bytes(content)
+        for check in ("none", "on-curve"):
+            try:
+                with Engine.open(saved, check=check, backend=BACKENDS[number % len(BACKENDS)], threads=1) as engine:
+                    engine.compute(scalars[: len(engine)])
+                outcomes["summed"] += 1
+            except BadInput:
+                outcomes["refused"] += 1
+    assert min(outcomes.values()) > FORGED_FILES // 4, outcomes
+    tried("malformed inputs", FORGED_FILES)
 
 
 def test_the_check_reaches_every_point(tmp_path):
