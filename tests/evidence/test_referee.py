@@ -276,3 +276,14 @@ def test_what_inputs_cost_does_not_have_the_first_import_in_it():
 
     measured = Referee(Late()).measure(Measure(case=CASE, fixed_seed=1, probe_seed=2, slots=1))
     assert measured.layout.prepare_ns < 100_000_000
+
+
+def test_a_write_behind_an_empty_buffer_is_told_as_such():
+    field = buffers.lay_out([{"y": Output((0,), np.int64)}]).groups[0][0]
+    arena = buffers.lay_out([{"y": Output((0,), np.int64)}])
+    memory = np.zeros(arena.size_bytes, np.uint8)
+    buffers.set_guards(memory, arena)
+    empty = buffers.views(memory, [field])["y"]
+    assert empty.ctypes.data == memory.ctypes.data + field.offset
+    memory[empty.ctypes.data - memory.ctypes.data :][:8] = 7
+    assert "from 0 bytes behind the end of 'y'" in buffers.broken_guard(memory, arena)

@@ -123,7 +123,8 @@ def test_a_trial_says_when_its_task_was_never_examined(tmp_path, monkeypatch, ca
     task = str(EXAMPLES / "horner_numpy.py")
     trial = ["ab", task, "--n", "64", "--blocks", "5", "--rounds", "1"]
     invoke(trial)
-    assert "never examined: whet check TASK --task" in capsys.readouterr().out
+    out = capsys.readouterr().out
+    assert "never examined: whet check" in out and "--task tries" in out and "TASK" not in out
     assert invoke(["check", task, "--task"]) == ExitCode.OK
     capsys.readouterr()
     invoke(trial)

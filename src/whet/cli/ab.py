@@ -159,9 +159,11 @@ def compare(
     for plan, base in zip(plans, bases, strict=True):
         with open_store(store_path) as store, shown_progress(f"{loaded.engine.name} {case}") as show:
             runs.append(run_and_store(store, loaded, plan, case, budget=budget, baseline=base, show=show))
+        # At once: a job that is ended at the next variant has shown what it found.
+        show_runs([] if as_json else runs[-1:], tails=tails)
         if runs[-1].interrupted:
             break
-    tell(runs, tails=tails, as_json=as_json, report=report, summary=summary)
+    tell(runs, tails=tails, as_json=as_json, report=report, summary=summary, shown=True)
     return exit_code(runs, fail_if_slower=fail_if_slower is not None)
 
 
@@ -174,14 +176,20 @@ def _only_revisions(found: list[str], against: str) -> list[str]:
 
 
 def tell(
-    runs: Sequence[Run], *, tails: bool, as_json: bool, report: Path | None = None, summary: Path | None = None
+    runs: Sequence[Run],
+    *,
+    tails: bool,
+    as_json: bool,
+    report: Path | None = None,
+    summary: Path | None = None,
+    shown: bool = False,
 ) -> None:
-    """What was found, on the terminal and in the files that were asked for."""
+    """What was found, on the terminal unless `shown` there already, and in the files that were asked for."""
     from whet.cli.console import print_json
 
     if as_json:
         print_json(runs[0] if len(runs) == 1 else {"runs": runs})
-    else:
+    elif not shown:
         show_runs(runs, tails=tails)
     write_files(runs, report=report, summary=summary, quiet=as_json)
 

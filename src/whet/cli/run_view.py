@@ -67,7 +67,7 @@ def beside(run: Run) -> list[tuple[str, str]]:
         lines.append(("isolation", f"weaker than usual: {'; '.join(missing)}"))
     lines += [("floor", f"{name} is {said}") for name in run.variants if (said := remarks.at_floor(run, name))]
     if run.design is not None and not run.task_examined:
-        lines.append(("task", "never examined: whet check TASK --task tries answers that cost nothing"))
+        lines.append(("task", remarks.never_examined(run)))
     return [(label, line) for label, line in lines if line]
 
 

@@ -92,7 +92,8 @@ def unpacked(message: Mapping[str, Mapping[str, Any]]) -> dict[str, Array]:
 
 def views(memory: Array, fields: Sequence[Field]) -> dict[str, Array]:
     """Arrays over `memory` (bytes); they are as writeable as it is."""
-    return {field.name: bytes_of(memory, field).view(field.dtype).reshape(field.shape) for field in fields}
+    # Not by slices: an empty one begins where the memory does, and whoever writes beyond it would be told so.
+    return {field.name: np.ndarray(field.shape, field.dtype, memory, field.offset) for field in fields}
 
 
 def bytes_of(memory: Array, field: Field) -> Array:

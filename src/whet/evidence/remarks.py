@@ -6,6 +6,7 @@ much of the output the oracle saw. A run of an older version has fewer of these;
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Sequence
 
 from whet import units
@@ -124,3 +125,8 @@ def cores_in_words(cores: Sequence[int]) -> str:
     if not numbers:
         return "cores chosen by the system"
     return f"core{'s' if len(numbers) > 1 else ''} {', '.join(map(str, numbers))}"
+
+
+def never_examined(run: Run) -> str:
+    """How to find out whether the task tells right from wrong; by the name under which it can be loaded again."""
+    return f"never examined: whet check {shlex.quote(run.engine_ref)} --task tries answers that cost nothing"

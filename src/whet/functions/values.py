@@ -118,7 +118,8 @@ def store(answer: Any, outputs: Arrays, label: str) -> None:
 
 def _put(name: str, place: Array, value: Array, label: str) -> None:
     if value.shape != place.shape:
-        raise ValueError(f"{name} of {label} has shape {value.shape}, the oracle's answer {place.shape}")
+        told = f"{name} of {label} has shape {value.shape}, the oracle's answer {place.shape}"
+        raise ValueError(f"{told}; shapes may depend on sizes, not on data: pad, and return the length beside it")
     np.copyto(place, value, casting="same_kind")
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from whet import units
 from whet.evidence.record import Floor, Run
-from whet.evidence.remarks import control_in_words, cores_in_words, rounds
+from whet.evidence.remarks import control_in_words, cores_in_words, never_examined, rounds
 
 REGIMES = {
     "warm": "warm: the first call of a turn is not timed",
@@ -31,8 +31,7 @@ def method(run: Run) -> dict[str, str]:
         granted = ", ".join(run.isolation.granted) or "nothing granted"
         found["Isolation"] = f"{run.isolation.name}: {granted}"
     if design is not None:
-        never = "never examined: whet check TASK --task tries answers that cost nothing"
-        found["Task"] = "examined by answers that cost nothing" if run.task_examined else never
+        found["Task"] = "examined by answers that cost nothing" if run.task_examined else never_examined(run)
     if run.oracle_s:
         found["Oracle"] = f"its answers took {units.duration(1e9 * run.oracle_s)} in all"
     found["Stopped"] = f"after {run.elapsed_s:.1f} s: {run.stopped}"
