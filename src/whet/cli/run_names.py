@@ -92,7 +92,7 @@ def read_export(path: Path) -> Export:
 
     from whet.evidence.record import SCHEMA_VERSION, Export
 
-    cure = "name a run, or a file that `whet report --format json` wrote"
+    cure = "name a run, or a file that `whet report --format json` wrote; --import also takes pyperf's and hyperfine's"
     try:
         export = msgspec.json.decode(path.read_bytes(), type=Export)
     except (OSError, ValueError) as error:

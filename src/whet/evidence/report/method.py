@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from whet import units
-from whet.evidence.record import Floor, Run
+from whet.evidence.record import IMPORTED, Floor, Run
 from whet.evidence.remarks import control_in_words, cores_in_words, never_examined, rounds
 
 REGIMES = {
@@ -14,6 +14,8 @@ REGIMES = {
 
 def method(run: Run) -> dict[str, str]:
     """Only what was recorded: a run of an older version has two of these."""
+    if run.budget == IMPORTED:
+        return {"Rounds": f"{rounds(run):,}, as the file has them: nothing was gated and nothing took turns"}
     design, found = run.design, {"Rounds": f"{rounds(run):,}, in each of which every variant ran once"}
     if design is not None:
         found["Regime"] = f"{REGIMES.get(design.regime, design.regime)}; {units.count(design.calls, 'call')} per turn"
