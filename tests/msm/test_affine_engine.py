@@ -306,7 +306,7 @@ def test_bad_files_are_refused(tmp_path, tried):
         flipped[at] ^= 1 << int(rng.integers(0, 8))
         bad.append(bytes(flipped))
     newer = bytearray(good)
-    newer[12] = 3
+    newer[12] = 4
     older = bytearray(good)
     older[12] = 1
     other_endian = bytearray(good)
@@ -316,9 +316,9 @@ def test_bad_files_are_refused(tmp_path, tried):
         with pytest.raises(BadInput) as caught:
             Engine.open(path)
         assert caught.value.cure
-    for content, version in ((newer, 3), (older, 1)):
+    for content, version in ((newer, 4), (older, 1)):
         path.write_bytes(content)
-        with pytest.raises(BadInput, match=f"has version {version} and this build reads 2"):
+        with pytest.raises(BadInput, match=f"has version {version} and this build reads 2 and 3"):
             Engine.open(path)
     with pytest.raises(BadInput, match="other byte order"):
         path.write_bytes(other_endian)
