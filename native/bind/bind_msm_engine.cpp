@@ -37,6 +37,7 @@ nb::dict describe(const msm::Report& report) {
     work["inversions"] = report.counts.inversions;
     work["slow_passes"] = report.counts.slow_passes;
     work["entries"] = report.entries;
+    work["workers"] = report.workers;
     work["small"] = report.plan.small ? 1u : 0u;
     work["windows"] = report.plan.windows;
     work["windows_at_once"] = report.plan.batch;
@@ -161,6 +162,36 @@ class AffineEngine {
         }
         watch.raise_failure();
         return nb::make_tuple(out.release(), describe(report));
+    }
+    nb::list run_batch(const std::vector<Rows<4>>& vectors, std::size_t offset, unsigned windows) {
+        std::vector<const std::byte*> scalars;
+        const std::size_t n = vectors.empty() ? 0 : vectors[0].shape(0);
+        for (const Rows<4>& one : vectors) {
+            if (one.shape(0) != n)
+                throw msm::EngineError(msm::Trouble::bad_input, "vectors of different lengths", "sum them one by one");
+            scalars.push_back(bytes_of(one));
+        }
+        std::atomic<bool> stop{false};
+        const Active active(*this, stop);
+        Watch watch(nb::none(), stop, n * scalars.size());
+        msm::RunOptions options{offset, windows, {&stop, [&](double done) { watch(done); }}};
+        std::vector<msm::Report> reports;
+        std::vector<G1Affine> sums;
+        try {
+            const Unlocked unlocked;
+            sums = engine_.run_batch(scalars, n, options, reports);
+        } catch (const msm::EngineError&) {
+            watch.raise_failure();
+            throw;
+        }
+        watch.raise_failure();
+        nb::list answers;
+        for (std::size_t i = 0; i < sums.size(); ++i) {
+            Output<Limbs<8>> out(1);
+            write_points({&sums[i], 1}, out.span());
+            answers.append(nb::make_tuple(out.release(), describe(reports[i])));
+        }
+        return answers;
     }
     void cancel() {
         const std::lock_guard lock(mutex_);
@@ -288,6 +319,8 @@ void bind_msm_engine(nb::module_& m) {
         .def("save", &AffineEngine::save, nb::arg("path"))
         .def("run", &AffineEngine::run, nb::arg("scalars").noconvert(), nb::arg("offset"), nb::arg("windows"),
              nb::arg("poll").none() = nb::none())
+        .def("run_batch", &AffineEngine::run_batch, nb::arg("vectors").noconvert(), nb::arg("offset"),
+             nb::arg("windows"))
         .def("cancel", &AffineEngine::cancel)
         .def("trim", &AffineEngine::trim)
         .def("close", &AffineEngine::close)

@@ -51,6 +51,16 @@ std::shared_ptr<Table> Engine::require_table() const {
     return table_;
 }
 
+std::shared_ptr<Table> Engine::require_points(std::size_t n, std::size_t offset) const {
+    std::shared_ptr<Table> table = require_table();
+    if (offset > table->size() || n > table->size() - offset)
+        throw EngineError(Trouble::bad_input,
+                          std::to_string(n) + " scalars from point " + std::to_string(offset) + " on, but there are " +
+                              std::to_string(table->size()) + " points",
+                          "give no more scalars than points");
+    return table;
+}
+
 void Engine::replace_table(std::shared_ptr<Table> table) {
     const std::lock_guard lock(table_lock_);
     if (closed_) throw EngineError(Trouble::bad_input, "the engine is closed", "make a new one");
@@ -89,9 +99,14 @@ void Engine::trim_if_wanted() {
         const std::unique_lock turn(turn_, std::try_to_lock);
         if (!turn && !WHET_RACE_PLANT(trimmed_in_a_call)) return;
         if (!trim_wanted_.exchange(false)) continue;
-        workspace_.reset();
-        small_.release();
+        release_rooms();
     }
+}
+
+void Engine::release_rooms() {
+    together_.workspace.reset();
+    together_.small.release();
+    alone_.clear();
 }
 
 void Engine::close() {
@@ -106,41 +121,73 @@ void Engine::close() {
 }
 
 G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report) {
-    const std::shared_ptr<Table> table = require_table();
-    if (options.offset > table->size() || n > table->size() - options.offset)
-        throw EngineError(Trouble::bad_input,
-                          std::to_string(n) + " scalars from point " + std::to_string(options.offset) +
-                              " on, but there are " + std::to_string(table->size()) + " points",
-                          "give no more scalars than points");
+    const std::shared_ptr<Table> table = require_points(n, options.offset);
     const Turn turn(*this, options.control);
     table->require_whole();
-    if (plan_for(kernel_, n, n, 256, options.windows, table->factor()).small)
-        return run_small(*table, scalars, n, options, report);
-    Run run(kernel_, pool_, *table, options, report);
-    run.scan(scalars, n);
-    if (report.plan.n == 0) return G1Affine::infinity();
-    if (!fits_budget(report.plan, table->held_bytes())) report.plan = run.plan_by_longest();
-    keep_within_budget(report.plan, table->held_bytes());
-    if (!workspace_) workspace_.reset(new Workspace(ledger_, kernel_, pool_));
-    try {
-        workspace_->reserve(report.plan);
-    } catch (...) {
-        workspace_.reset();
-        throw;
-    }
-    return run.compute(scalars, *workspace_);
+    return sum(together_, *table, scalars, n, options, report);
 }
 
-G1Affine Engine::run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
-                           Report& report) {
+std::vector<G1Affine> Engine::run_batch(const std::vector<const std::byte*>& scalars, std::size_t n,
+                                        const RunOptions& options, std::vector<Report>& reports) {
+    const std::shared_ptr<Table> table = require_points(n, options.offset);
+    const Turn turn(*this, options.control);
+    table->require_whole();
+    const std::size_t count = scalars.size();
+    std::vector<G1Affine> sums(count);
+    reports.assign(count, {});
+    std::atomic<std::size_t> done{0};
+    // Only the calling thread, which is worker 0, may call the tick.
+    const auto one = [&](std::size_t i, Seat& seat, bool tells) {
+        RunOptions own{options.offset, options.windows, {options.control.cancel, {}}};
+        if (tells && options.control.tick)
+            own.control.tick = [&](double share) {
+                options.control.tick((static_cast<double>(done) + share) / static_cast<double>(count));
+            };
+        sums[i] = sum(seat, *table, scalars[i], n, own, reports[i]);
+        ++done;
+    };
+    // Whole rounds of the workers, each with a sum of its own; what is left over, and what is large, by all together.
+    const unsigned workers = threads();
+    const bool alone = workers > 1 && budget_bytes_ == 0 && n <= most_alone;
+    const std::size_t spread = alone ? count - count % workers : 0;
+    while (alone_.size() < std::min<std::size_t>(spread, workers)) alone_.push_back(std::make_unique<Alone>(ledger_));
+    const auto body = [&](std::size_t i, unsigned worker) { one(i, alone_[worker]->seat, worker == 0); };
+    if (!pool_.parallel_for(spread, body, options.control.cancel)) throw_cancelled();
+    for (std::size_t i = spread; i < count; ++i) one(i, together_, true);
+    return sums;
+}
+
+G1Affine Engine::sum(Seat& seat, const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                     Report& report) {
+    const bool budgeted = &seat == &together_;  // a seat of one worker is only taken where there is no budget
+    report.workers = seat.pool.workers();
+    if (plan_for(kernel_, n, n, 256, options.windows, table.factor()).small)
+        return sum_few(seat, table, scalars, n, options, report);
+    Run run(kernel_, seat.pool, table, options, report);
+    run.scan(scalars, n);
+    if (report.plan.n == 0) return G1Affine::infinity();
+    if (budgeted && !fits_budget(report.plan, table.held_bytes())) report.plan = run.plan_by_longest();
+    if (budgeted) keep_within_budget(report.plan, table.held_bytes());
+    if (!seat.workspace) seat.workspace = std::make_unique<Workspace>(ledger_, kernel_, seat.pool);
+    try {
+        seat.workspace->reserve(report.plan);
+    } catch (...) {
+        seat.workspace.reset();
+        throw;
+    }
+    return run.compute(scalars, *seat.workspace);
+}
+
+G1Affine Engine::sum_few(Seat& seat, const Table& table, const std::byte* scalars, std::size_t n,
+                         const RunOptions& options, Report& report) {
     if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
     options.control.report(0);
     StageClock clock(report);
     report.plan = plan_for(kernel_, n, n, 256, 0, table.factor());
-    keep_within_budget(report.plan, table.held_bytes());
-    small_.reserve(small_bytes(kernel_, n));
+    if (&seat == &together_) keep_within_budget(report.plan, table.held_bytes());
+    seat.small.reserve(small_bytes(kernel_, n));
     const G1Affine sum = small_sum(kernel_, table.data() + point_bytes * options.offset, kernel_.montgomery_bits,
-                                   scalars, n, small_.as<std::byte>(), report.counts, report.entries);
+                                   scalars, n, seat.small.as<std::byte>(), report.counts, report.entries);
     clock.end(Stage::finish);
     if (options.control.cancel && options.control.cancel->load()) throw_cancelled();
     return sum;
@@ -169,8 +216,7 @@ void Engine::keep_within_budget(Plan& plan, std::size_t held_bytes) {
         both += old == held.end() ? row.bytes : std::max(row.bytes, old->second);
     }
     if (both <= budget_bytes_) return;
-    workspace_.reset();
-    small_.release();
+    release_rooms();
 }
 
 }  // namespace whet::msm

@@ -65,6 +65,10 @@ class Engine {
 
     // `scalars`: n of 32 bytes, little-endian. Points offset .. offset + n.
     G1Affine run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report);
+    // The same for each of many scalars, n to a sum. Where there are as many sums as workers, each worker takes whole
+    // sums, with rooms of its own; unless there is a budget, or a sum is large enough to keep all of them busy.
+    std::vector<G1Affine> run_batch(const std::vector<const std::byte*>& scalars, std::size_t n,
+                                    const RunOptions& options, std::vector<Report>& reports);
     // Gives back everything but the prepared points. Never waits: during a call it is the call that does so at its end.
     void trim();
     // Gives back the prepared points as well and refuses calls from now on. Those that have begun, or wait for their
@@ -80,8 +84,25 @@ class Engine {
     std::shared_ptr<Table> require_table() const;
     void replace_table(std::shared_ptr<Table> table);
     void trim_if_wanted();
-    G1Affine run_small(const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
-                       Report& report);
+    // Where one sum at a time is computed: by whom, and in which rooms.
+    struct Seat {
+        Seat(Ledger& ledger, graph::Pool& workers) : pool(workers), small(ledger, "small sums") {}
+        graph::Pool& pool;
+        std::unique_ptr<Workspace> workspace;
+        Block small;
+    };
+    struct Alone {
+        explicit Alone(Ledger& ledger) : seat(ledger, one) {}
+        graph::Pool one{1};
+        Seat seat;
+    };
+    static constexpr std::size_t most_alone = std::size_t{1} << 16;  // points; one sum of more fills the threads
+    std::shared_ptr<Table> require_points(std::size_t n, std::size_t offset) const;
+    G1Affine sum(Seat& seat, const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                 Report& report);
+    G1Affine sum_few(Seat& seat, const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
+                     Report& report);
+    void release_rooms();
     bool fits_budget(Plan plan, std::size_t held_bytes) const;
     void keep_within_budget(Plan& plan, std::size_t held_bytes);
 
@@ -96,8 +117,9 @@ class Engine {
     std::timed_mutex turn_;
     std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
     std::atomic<bool> trim_wanted_{false};
-    std::unique_ptr<Workspace> workspace_;  // under the turn, and so is the next
-    Block small_{ledger_, "small sums"};
+    // Under the turn.
+    Seat together_{ledger_, pool_};
+    std::vector<std::unique_ptr<Alone>> alone_;  // by worker
 };
 
 }  // namespace whet::msm

@@ -18,6 +18,7 @@ struct Report {
     Plan plan;
     Counts counts;
     u64 entries = 0;              // digits that are not zero
+    unsigned workers = 0;         // that took part
     u64 reduction_additions = 0;  // of counts.additions, those that reduce buckets
     std::array<u64, static_cast<std::size_t>(Stage::count)> stage_ns{};
 };

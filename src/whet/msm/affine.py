@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from threading import Lock
 from typing import Protocol, Self
 
@@ -97,6 +97,11 @@ class Affine:
 
         limbs, work = self._native.run(scalars, offset, self._windows, poll)
         return limbs.reshape(8), work
+
+    def run_batch(self, vectors: Sequence[Limbs], offset: int) -> list[tuple[Limbs, Mapping[str, int]]]:
+        """One answer per vector, all of one length: each thread takes whole sums where there are enough of them."""
+        answers = self._native.run_batch(list(vectors), offset, self._windows)
+        return [(limbs.reshape(8), work) for limbs, work in answers]
 
     def save(self, path: bytes) -> None:
         self._native.save(path)

@@ -15,7 +15,7 @@ from whet._native import msm as native
 from whet.errors import BadInput, Unsupported
 from whet.msm.affine import BACKENDS, Affine, Event, Progress, backend_name
 from whet.msm.auto import measured_variant
-from whet.msm.budget import BudgetedSums, GivenPoints, limit, prepare_within
+from whet.msm.budget import GivenPoints, limit, prepare_within
 from whet.msm.options import (
     read_budget,
     read_device,
@@ -309,8 +309,9 @@ class Engine:
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
-        """One sum per vector of scalars. On a GPU vectors that follow each other with one length share a submission;
-        an engine that reads its points in pieces reads each piece once for all vectors.
+        """One sum per vector of scalars. On the CPU each thread takes whole sums, with rooms of its own for them, where
+        there are as many sums as threads and no memory budget. On a GPU vectors that follow each other with one length
+        share a submission; an engine that reads its points in pieces reads each piece once for all vectors.
         """
         limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
         return self.compute_batch(limbs)
@@ -319,7 +320,7 @@ class Engine:
         """The same on plain limbs, against `size` points from `offset` on."""
         prepared = self._open()
         vectors = [plain_limbs(limbs) for limbs in vectors]
-        if not isinstance(prepared, WebGpuSums | WithFallback | BudgetedSums):
+        if not isinstance(prepared, WebGpuSums | WithFallback | AffineSums):
             return [self.compute(limbs, offset=offset, size=size) for limbs in vectors]
         for limbs in vectors:
             require_same_length(self._size if size is None else size, len(limbs))

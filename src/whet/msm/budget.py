@@ -105,7 +105,7 @@ class BudgetedSums(AffineSums):
     def batch(self, vectors: Sequence[Limbs], offset: int) -> list[Answer]:
         """One answer per vector, all of one length; a piece of points is read once for all of them."""
         if self.resident or not vectors:
-            return [self.compute(scalars, offset) for scalars in vectors]
+            return super().batch(vectors, offset)
         return self._in_pieces(vectors, offset)
 
     def _in_pieces(

@@ -6,7 +6,7 @@ A variant takes points once (`prepare`) and scalars many times (`Prepared.comput
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
 from typing import Protocol
@@ -89,6 +89,13 @@ class AffineSums:
         limbs, work = self.native.run(scalars, offset, cancel=cancel, progress=progress)
         self.last_work = work
         return Answer(limbs, work)
+
+    def batch(self, vectors: Sequence[Limbs], offset: int) -> list[Answer]:
+        """One answer per vector, all of one length."""
+        answers = [Answer(limbs, work) for limbs, work in self.native.run_batch(vectors, offset)]
+        if answers:
+            self.last_work = answers[-1].work
+        return answers
 
     def save(self, path: bytes) -> None:
         self.native.save(path)
