@@ -102,6 +102,25 @@ void several_engines(const Setting& setting, const Kernel& kernel) {
     });
 }
 
+// Batches, whose sums each worker takes for itself, beside single calls and a trim.
+void batches(const Setting& setting, const Kernel& kernel) {
+    Engine engine(kernel, 3);
+    setting.prepare(engine);
+    at_once(3, [&](unsigned t) {
+        for (const std::size_t count : {n, std::size_t{3}}) {
+            if (t == 2) {
+                CHECK(call(setting, engine, count) == End::answered);
+                engine.trim();
+                continue;
+            }
+            std::vector<Report> reports;
+            const std::vector<const std::byte*> scalars(7, bytes_of(setting.scalars));
+            for (const G1Affine& sum : engine.run_batch(scalars, count, {}, reports))
+                CHECK(sum == (count == n ? setting.whole : setting.few));
+        }
+    });
+}
+
 // Closed by a thread that looks on, while two compute or wait, one prepares anew and one trims.
 void closed_meanwhile(const Setting& setting, const Kernel& kernel) {
     for (int repeat = 0; repeat < 4; ++repeat) {
@@ -196,6 +215,7 @@ int main(int count, char** words) {
         one_engine(setting, kernel, 1);
         one_engine(setting, kernel, 3);
         several_engines(setting, kernel);
+        batches(setting, kernel);
         closed_meanwhile(setting, kernel);
         cancelled_meanwhile(setting, kernel);
         from_inside(setting, kernel);
