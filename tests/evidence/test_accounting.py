@@ -433,6 +433,22 @@ def test_a_real_saving_is_not_doubted(machine, tried):
     tried("honest trials", 100)
 
 
+def note(accounts, sample, **warm_up):
+    reading = Reading(
+        calls=1,
+        wall_ns=sample.wall_ns,
+        outside_ns=sample.outside_ns,
+        cpu_ns=sample.cpu_ns,
+        waited_ns=0,
+        device_ns=None,
+        seed=0,
+        digest="",
+        check="",
+        **warm_up,
+    )
+    accounts.note(sample.variant, ("round", sample.round), reading)
+
+
 @pytest.mark.parametrize("share, doubted", [(1.0, True), (0.0, False)])
 def test_work_moved_on_a_crowded_machine_shows_in_processor_time(share, doubted):
     """The clock has waiting in it, more than what is saved; `share` of the saving is done in the warm-up instead."""
@@ -444,24 +460,24 @@ def test_work_moved_on_a_crowded_machine_shows_in_processor_time(share, doubted)
         wall = work + random.exponential(3 * work_ns, (8, 8))
         samples[name] = turns(name, wall, wall, work)
         for sample in samples[name]:
-            reading = Reading(
-                calls=1,
-                wall_ns=sample.wall_ns,
-                outside_ns=sample.outside_ns,
-                cpu_ns=sample.cpu_ns,
-                waited_ns=0,
-                device_ns=None,
-                seed=0,
-                digest="",
-                check="",
-                warm_up_ns=sample.wall_ns,
-                warm_up_cpu_ns=round(warm_up_ns * random.lognormal(0, 0.05)),
-                warm_up_calls=1,
-            )
-            accounts.note(name, ("round", sample.round), reading)
+            spent_ns = round(warm_up_ns * random.lognormal(0, 0.05))
+            note(accounts, sample, warm_up_ns=sample.wall_ns, warm_up_cpu_ns=spent_ns, warm_up_calls=1)
     doubt = accounts.doubt("quick", "slow", samples)
     assert (doubt is not None) == doubted
     assert not doubted or "may have moved work" in doubt
+
+
+def test_a_rival_that_only_waits_is_beaten_by_work():
+    """The winner uses more processor time than its rival, and saves none: what it saves is waiting."""
+    random = np.random.default_rng(4)
+    accounts = Accounts(effect=0.02, near=True, baseline="waits")
+    samples = {}
+    for name, wall_ns, work_ns in (("waits", 20 * MS, 0.1 * MS), ("works", 5 * MS, 5 * MS)):
+        wall, work = (mean_ns * random.lognormal(0, 0.05, (8, 8)) for mean_ns in (wall_ns, work_ns))
+        samples[name] = turns(name, wall, wall + 100 * US, work)
+        for sample in samples[name]:
+            note(accounts, sample, warm_up_ns=sample.wall_ns, warm_up_cpu_ns=sample.cpu_ns, warm_up_calls=1)
+    assert accounts.doubt("works", "waits", samples) is None
 
 
 def test_a_call_too_long_to_warm_up_with_has_no_excess_for_it():
@@ -473,18 +489,6 @@ def test_a_call_too_long_to_warm_up_with_has_no_excess_for_it():
         wall = call_ns * random.lognormal(0, 0.05, (8, 8))
         samples[name] = turns(name, wall, wall + 100 * US, wall)
         for sample in samples[name]:
-            reading = Reading(
-                calls=1,
-                wall_ns=sample.wall_ns,
-                outside_ns=sample.outside_ns,
-                cpu_ns=sample.cpu_ns,
-                waited_ns=0,
-                device_ns=None,
-                seed=0,
-                digest="",
-                check="",
-                warm_up_ns=150_000,
-            )
-            accounts.note(name, ("round", sample.round), reading)
+            note(accounts, sample, warm_up_ns=150_000)
     assert accounts.complaints(samples) == {}
     assert accounts.doubt("quick", "slow", samples) is None

@@ -58,6 +58,15 @@ def _wall(sample: Sample) -> float:
     return sample.wall_ns / sample.calls
 
 
+def _work(sample: Sample) -> float:
+    return sample.cpu_ns / sample.calls
+
+
+def _booked(books: Mapping[str, Mapping[int, float]]) -> Value:
+    """What was booked for the turn of a sample."""
+    return lambda sample: books.get(sample.variant, {}).get(sample.round, 0.0)
+
+
 @dataclass(frozen=True)
 class Balance:
     """By block: what a turn costs off its clock beyond what it costs others and `slack_ns`, and what it saves on it."""
@@ -208,17 +217,23 @@ class Accounts:
     def _moved_work(
         self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge
     ) -> Balance | None:
-        """The same in processor time, which a crowded machine hardly changes; unless it is counted in ticks."""
+        """The same in processor time, which a crowded machine hardly changes; unless it is counted in ticks.
+
+        On one core a saving is one of processor time, unless the rival does nothing but wait. Otherwise it is held
+        against time by the clock, and what is moved is at least that much work.
+        """
+        found = None
         if all(sample.cpu_ns % CPU_TICK_NS == 0 for sample in own):
-            return None
-        # On one core nothing is saved but processor time; on several, what is moved is at least the time saved.
-        saves = _wall if self._parallel(own) else lambda sample: sample.cpu_ns / sample.calls
-        work = self.warm_up_work
-        value: Value = lambda sample: work.get(sample.variant, {}).get(sample.round, 0.0)  # noqa: E731
-        return self._balance(own, other, other, value, slack_ns=slack_ns, judge=judge, saves=saves)
+            return found
+        for saves in (_wall,) if self._parallel(own) else (_work, _wall):
+            value = _booked(self.warm_up_work)
+            found = self._balance(own, other, other, value, slack_ns=slack_ns, judge=judge, saves=saves)
+            if found is None or found.saved.mean() > 0:
+                break
+        return found
 
     def _moved(self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge) -> Balance | None:
-        return self._balance(own, other, other, self._excess, slack_ns=slack_ns, judge=judge)
+        return self._balance(own, other, other, _booked(self.warm_ups), slack_ns=slack_ns, judge=judge)
 
     def _balance(
         self,
@@ -241,9 +256,6 @@ class Accounts:
         excess = np.array([mine[b] - theirs[b] - slack_ns for b in common])
         saved = np.array([(slow[b] - quick[b]) * own[0].calls for b in common])
         return Balance(excess, saved, slack_ns)
-
-    def _excess(self, sample: Sample) -> float:
-        return self.warm_ups.get(sample.variant, {}).get(sample.round, 0.0)
 
     def _below(self, own: Sequence[Sample], empty: Sequence[Sample]) -> Red | None:
         """No call can be shorter than one that does nothing."""
