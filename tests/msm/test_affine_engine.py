@@ -7,15 +7,15 @@ import subprocess
 import sys
 import threading
 import time
-from collections import Counter
 
 import numpy as np
 import pytest
+from known_sums import known, right_on_adversarial_cases
 from whet._native import msm as native
 
 from whet.errors import BadInput, Cancelled, DeviceOutOfMemory, Unsupported
 from whet.msm import Engine, Point, inputs, msm
-from whet.msm.adversarial import KINDS, adversarial_case, adversarial_cases
+from whet.msm.adversarial import KINDS, adversarial_case
 from whet.msm.affine import OVERRIDE, Affine
 from whet.msm.engine import MsmEngine
 from whet.msm.oracle import known_multiples
@@ -27,29 +27,18 @@ BACKENDS = native.backends()
 WINDOWS = (0, 8, 9, 11, 14, 19, 25, 31)
 
 
-def known(profile: str, n: int, seed: int = 5) -> tuple[np.ndarray, np.ndarray, Point]:
-    """Points in Montgomery form, scalars, and the oracle's answer."""
-    logs, scalars = inputs.logs(profile, n, seed), inputs.scalars(profile, n, seed)
-    return inputs.points_from_logs(logs), scalars, known_multiples(inputs.to_ints(logs), inputs.to_ints(scalars))
-
-
 def fast(points: np.ndarray, **options) -> Engine:
     return Engine(points, montgomery=True, check=False, variant="affine", **options)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_adversarial_cases(backend, tried):
-    seed, count = 90_210, 800
-    kinds: Counter[str] = Counter()
-    for case in adversarial_cases(seed, count):
-        engine = Affine.prepared(
-            read_points(case.points), backend, threads=1 + case.number % 3, windows=WINDOWS[case.number % len(WINDOWS)]
-        )
-        got = Point.from_bytes(engine.run(case.scalars, 0)[0].tobytes())
-        assert got == case.expected, f"{backend}: {case.kind}, adversarial_case({seed}, {case.number})"
-        kinds[case.kind] += 1
-    assert set(kinds) == set(KINDS)
-    tried("adversarial cases", count)
+    def prepare(case):
+        windows = WINDOWS[case.number % len(WINDOWS)]
+        return Affine.prepared(read_points(case.points), backend, threads=1 + case.number % 3, windows=windows)
+
+    right_on_adversarial_cases(prepare, 90_210, 800)
+    tried("adversarial cases", 800)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
 
-import numpy as np
 import pytest
+from known_sums import known, right_on_adversarial_cases
 from test_prepared_files import DATA, HEADER, checksum
 from whet._native import curve
 from whet._native import msm as native
@@ -14,7 +13,6 @@ from whet._native import msm as native
 from whet.cli import app
 from whet.errors import BadInput, Unsupported
 from whet.msm import Engine, Point, inputs
-from whet.msm.adversarial import KINDS, adversarial_cases
 from whet.msm.affine import Affine
 from whet.msm.oracle import known_multiples
 from whet.msm.points import Srs
@@ -25,24 +23,14 @@ FACTORS = (1, 2, 4, 8, 16)
 WINDOWS = (0, 1, 2, 5)
 
 
-def known(profile: str, n: int, seed: int = 5) -> tuple[np.ndarray, np.ndarray, Point]:
-    logs, scalars = inputs.logs(profile, n, seed), inputs.scalars(profile, n, seed)
-    return inputs.points_from_logs(logs), scalars, known_multiples(inputs.to_ints(logs), inputs.to_ints(scalars))
-
-
 @pytest.mark.parametrize("backend", BACKENDS)
 def test_adversarial_cases(backend, tried):
-    seed, count = 77_120, 400
-    kinds: Counter[str] = Counter()
-    for case in adversarial_cases(seed, count):
-        engine = Affine.prepared(
-            read_points(case.points), backend, 1, WINDOWS[case.number // 5 % len(WINDOWS)], FACTORS[case.number % 5]
-        )
-        got = Point.from_bytes(engine.run(case.scalars, 0)[0].tobytes())
-        assert got == case.expected, f"{backend}: {case.kind}, adversarial_case({seed}, {case.number})"
-        kinds[case.kind] += 1
-    assert set(kinds) == set(KINDS)
-    tried("adversarial cases", count)
+    def prepare(case):
+        windows, precompute = WINDOWS[case.number // 5 % len(WINDOWS)], FACTORS[case.number % 5]
+        return Affine.prepared(read_points(case.points), backend, 1, windows, precompute)
+
+    right_on_adversarial_cases(prepare, 77_120, 400)
+    tried("adversarial cases", 400)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
