@@ -55,6 +55,37 @@ def test_a_wrong_variant_is_red_and_fails_again_by_number(engine, reason, tried)
     tried("exploits", 1)
 
 
+PATHS = {"prepared": "affine", "one-shot": "affine:path=one-shot", "batch": "affine:path=batch"}
+PATHS |= {"precompute": "affine:precompute=3", "precomputed buckets": "affine:windows=9,precompute=3"}
+
+
+def test_every_path_into_the_fast_engine_takes_them(tried):
+    gates, kinds = examined("msm", range(2 * len(KINDS)), *PATHS.values())
+    assert {gate.variant for gate in gates if gate.green} == set(PATHS.values())
+    tried("adversarial sums by path", len(PATHS) * sum(kinds.values()))
+
+
+@pytest.mark.parametrize(
+    ("engine", "wrong"),
+    [
+        ("OneShotLosesAPoint", {"one-shot"}),
+        ("BatchMixesAnswers", {"batch"}),
+        ("BatchLosesASum", {"batch"}),
+        ("MultiplesLackAPoint", {"precompute", "precomputed buckets"}),
+    ],
+)
+def test_a_fault_of_one_path_is_seen_there_alone(engine, wrong, tried):
+    gates, _ = examined(f"{HARD_ENGINES}:{engine}", range(len(KINDS)), *PATHS.values())
+    assert {gate.variant for gate in gates if not gate.green} == {PATHS[path] for path in wrong}
+    assert {gate.failure.reason for gate in gates if gate.failure} == {"wrong output"}
+    tried("exploits", 1)
+
+
+def test_a_call_that_prepares_nothing_refuses_what_would_be_ignored():
+    with pytest.raises(BadInput, match="one-shot has no precompute"):
+        parse_variant(MsmEngine(), "affine:path=one-shot,precompute=4")
+
+
 def test_a_variant_that_never_answers_is_red():
     (gate,), kinds = examined(f"{HARD_ENGINES}:Sleeps", range(3), call_limit_s=0.5)
     assert gate.failure is not None and gate.failure.reason == "hung"

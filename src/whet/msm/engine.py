@@ -12,8 +12,9 @@ from whet.msm import inputs as make
 from whet.msm.adversarial import adversarial_case
 from whet.msm.affine import stage_times
 from whet.msm.oracle import known_multiples
+from whet.msm.paths import gate_spec, prepare_path
 from whet.msm.validate import read_points
-from whet.msm.variants import TABLE, AffineSums, Prepared, choose, prepare
+from whet.msm.variants import TABLE, AffineSums, Prepared, choose
 from whet.msm.webgpu.candidates import candidates
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -56,7 +57,7 @@ class MsmEngine(Engine):
         return make.PROFILES
 
     def variants(self) -> Sequence[VariantSpec]:
-        return [implementation.spec for implementation in TABLE.values() if implementation.usable()]
+        return [gate_spec(implementation.spec) for implementation in TABLE.values() if implementation.usable()]
 
     def candidates(self, case: Case) -> Sequence[str]:
         default, *rest = candidates(_size(case))
@@ -81,7 +82,7 @@ class MsmEngine(Engine):
         if variant.name not in GPU_SPECS:
             if device != "cpu":
                 raise Unsupported(f"{variant.name} does not run on {device}", cure=f"use one of {', '.join(GPU_SPECS)}")
-            return prepare(variant, points)
+            return prepare_path(variant, points)
         from whet.msm.webgpu.sums import WebGpuSums
 
         adapter = device.partition(":")[2] or None
