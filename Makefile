@@ -5,7 +5,7 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 NATIVE := $(shell find native -type f 2>/dev/null)
-TEST_WORKERS ?= 3
+TEST_WORKERS ?= 4
 TRIALS ?= 200
 
 ARCH ?= $(shell uname -m)
