@@ -60,6 +60,17 @@ std::vector<Case> make_cases() {
             if (of == 0) cases.back().points[1] = G1Affine::infinity();
         }
     }
+    // Two points with scalars of every length: short ones have fewer multiples.
+    for (unsigned bits = 1; bits < 254; bits += 9) {
+        Case two{{points[3], points[5]}, {scalars[3], scalars[5]}, 0, {}};
+        for (Scalar256& scalar : two.scalars) {
+            for (unsigned word = 0; word < 4; ++word) {
+                const unsigned kept = bits > 64 * word ? bits - 64 * word : 0;
+                if (kept < 64) scalar[word] &= (u64{1} << kept) - 1;
+            }
+        }
+        cases.push_back(two);
+    }
     for (Case& one : cases) {
         MsmWork work;
         one.want = msm_pippenger(one.points, one.scalars, {}, work).affine();

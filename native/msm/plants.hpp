@@ -25,6 +25,7 @@
     X(block_infinity_counted)     \
     X(straus_infinity_counted)    \
     X(straus_half_lost)           \
+    X(straus_limb_lost)           \
     X(straus_carry_dropped)       \
     X(straus_sign_wrong)          \
     X(straus_beta_lost)           \

@@ -44,6 +44,7 @@ struct ScalarJacobian {
         return Fp::from_montgomery_limbs(words);
     }
     static G1Affine affine(const Jacobian& sum) {
+        if (sum.z == Field::one()) return {to_fp(sum.x), to_fp(sum.y)};  // a point as it was given
         const Field inverse = sum.z.inverse(), square = squared(inverse);
         return {to_fp(sum.x * square), to_fp(sum.y * square * inverse)};
     }

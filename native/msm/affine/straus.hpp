@@ -1,8 +1,8 @@
 // A few points: Straus' method over a scalar field. All halves of the split scalars share 127 doublings; each half adds
-// an odd multiple of its point about every sixth bit.
+// an odd multiple of its point about every sixth bit, and oftener where its scalar is too short to pay for multiples.
 // Against the buckets: no sort, no rows and columns, no vectors; 600 multiplications per point and 900 for all
-// together. What that buys: the buckets cost as much as 60 points before they have added the first one. Limit: the
-// latency of a chain of multiplications.
+// together, 20 per point for scalars of four bits. What that buys: the buckets cost as much as 60 points before they
+// have added the first one. Limit: the latency of a chain of multiplications.
 #pragma once
 
 #include <bit>
@@ -20,10 +20,15 @@ namespace whet::msm {
 using StrausSum = G1Affine (*)(const std::byte* points, const std::byte* scalars, std::size_t n, void* scratch,
                                Counts& counts, u64& entries);
 
-constexpr std::size_t straus_odd_multiples = 8;  // P, 3P .. 15P: windows of five bits
+constexpr std::size_t straus_odd_multiples = 8;  // at most, P, 3P .. 15P: windows of five bits
 constexpr std::size_t straus_positions = 128;    // of digits: halves have 126 bits, and their recoding may carry
-// Digits of a half that are not zero are at least five positions apart.
+// Digits of a half that are not zero are at least a window apart: five positions, or less where the scalar is short.
 constexpr std::size_t straus_entries_per_half = (straus_positions + 4) / 5;
+// The window of a point whose halves have so many bits together: multiples up to (2^(window - 1) - 1) P against an
+// addition for every window + 1 bits. Crossovers by instructions at 32 points, decision 0305.
+constexpr unsigned straus_window(unsigned bits) { return bits <= 35 ? 2 : bits <= 58 ? 3 : bits <= 180 ? 4 : 5; }
+static_assert(35 / 2 + 1 <= straus_entries_per_half && 58 / 3 + 1 <= straus_entries_per_half &&
+              (180 + 2 * 4) / 4 <= 2 * straus_entries_per_half);
 
 struct StrausEntry {
     u16 half;  // 2 i for the first half of point i, 2 i + 1 for the second
@@ -35,7 +40,7 @@ constexpr std::size_t straus_most = no_straus_entry / (2 * straus_entries_per_ha
 
 constexpr std::size_t straus_bytes(std::size_t n) {
     const std::size_t fields = straus_odd_multiples * 5;  // x, beta x, y, z and a product of each multiple
-    const std::size_t bytes = n * (fields * field_bytes + 2 * straus_entries_per_half * sizeof(StrausEntry) + 1);
+    const std::size_t bytes = n * (fields * field_bytes + 2 * straus_entries_per_half * sizeof(StrausEntry) + 2);
     return (bytes + 63) / 64 * 64;
 }
 
@@ -65,6 +70,7 @@ class Straus : ScalarJacobian<Field> {
         }
         entries_ = reinterpret_cast<StrausEntry*>(at);
         multiples_ = reinterpret_cast<u8*>(entries_ + 2 * straus_entries_per_half * n);
+        mapped_ = multiples_ + n;
         for (u16& head : heads_) head = no_straus_entry;
     }
 
@@ -79,27 +85,34 @@ class Straus : ScalarJacobian<Field> {
         if (is_zero(k) || (any == 0 && !WHET_PLANT(straus_infinity_counted))) return;
         std::memcpy(&x_[odd * taken_], point, field_bytes);
         std::memcpy(&y_[odd * taken_], point + field_bytes, field_bytes);
-        const glv::Split split = glv::split(k);
-        const unsigned first = recode(split.k1, 2 * taken_);
-        const unsigned second = WHET_PLANT(straus_half_lost) ? 1 : recode(split.k2, 2 * taken_ + 1);
+        // Its first half is all of it.
+        const bool is_short = ((WHET_PLANT(straus_limb_lost) ? 0 : k[1]) | k[2] | k[3]) == 0;
+        const glv::Split split = is_short ? glv::Split{{{k[0], 0}, false}, {}} : glv::split(k);
+        const unsigned window = straus_window(bits_of(split.k1) + bits_of(split.k2));
+        const unsigned first = recode(split.k1, 2 * taken_, window);
+        const unsigned second = WHET_PLANT(straus_half_lost) ? 0 : recode(split.k2, 2 * taken_ + 1, window);
         const unsigned largest = first > second ? first : second;
+        mapped_[taken_] = static_cast<u8>((second + 1) / 2);
         multiples_[taken_++] = static_cast<u8>((largest + 1) / 2);
     }
+    static unsigned bits_of(const glv::Half& half) { return static_cast<unsigned>(bit_length(half.magnitude)); }
 
-    // Odd digits from -15 to 15, at least four zeros after each. Returns the largest magnitude.
-    unsigned recode(const glv::Half& half, std::size_t number) {
+    // Odd digits below 2^(window - 1) in magnitude, at least window - 1 zeros after each. Returns the largest
+    // magnitude.
+    unsigned recode(const glv::Half& half, std::size_t number, unsigned window) {
         u128 rest = static_cast<u128>(half.magnitude[1]) << 64 | half.magnitude[0];
+        const int range = 1 << window;
         unsigned position = 0, largest = 0;
         while (rest != 0) {
             const unsigned zeros = low(rest) != 0 ? static_cast<unsigned>(std::countr_zero(low(rest)))
                                                   : 64 + static_cast<unsigned>(std::countr_zero(high(rest)));
             rest >>= zeros;
             position += zeros;
-            int digit = static_cast<int>(low(rest) & 31);
+            int digit = static_cast<int>(low(rest)) & (range - 1);
             rest -= static_cast<u128>(digit);
-            if (digit > 15) {
-                digit -= 32;
-                if (!WHET_PLANT(straus_carry_dropped)) rest += 32;
+            if (digit > range / 2) {
+                digit -= range;
+                if (!WHET_PLANT(straus_carry_dropped)) rest += static_cast<u128>(range);
             }
             const unsigned magnitude = static_cast<unsigned>(digit < 0 ? -digit : digit);
             largest = magnitude > largest ? magnitude : largest;
@@ -115,8 +128,10 @@ class Straus : ScalarJacobian<Field> {
     // there P is (x Z^2, y Z^3), and what comes out with some z stands for a point of our curve with z Z.
     void make_multiples(Counts& counts) {
         Field run = Field::one();
+        bool any = false;
         for (std::size_t i = 0; i < taken_; ++i) {
             if (multiples_[i] < 2) continue;
+            any = true;
             const std::size_t first = odd * i;
             const Jacobian twice = doubled({x_[first], y_[first], Field::one()});
             const Field zz = squared(twice.z);
@@ -131,8 +146,11 @@ class Straus : ScalarJacobian<Field> {
                 ++counts.additions;
             }
         }
-        Field inverse = run.inverse();
-        ++counts.inversions;
+        Field inverse = run;
+        if (any) {
+            inverse = run.inverse();
+            ++counts.inversions;
+        }
         for (std::size_t i = taken_; i-- > 0;) {
             for (std::size_t j = multiples_[i]; j-- > 1;) {
                 const std::size_t at = odd * i + j;
@@ -141,7 +159,7 @@ class Straus : ScalarJacobian<Field> {
                 x_[at] = x_[at] * square;
                 y_[at] = y_[at] * square * own;
             }
-            for (std::size_t j = 0; j < multiples_[i]; ++j) beta_x_[odd * i + j] = x_[odd * i + j] * beta();
+            for (std::size_t j = 0; j < mapped_[i]; ++j) beta_x_[odd * i + j] = x_[odd * i + j] * beta();
         }
     }
     static Field beta() {
@@ -172,6 +190,7 @@ class Straus : ScalarJacobian<Field> {
     Field *x_, *beta_x_, *y_, *z_, *product_;  // `odd` for each point: P, 3P ..
     StrausEntry* entries_;
     u8* multiples_;  // of each point: how many of `odd` are needed
+    u8* mapped_;     // and how many of their images under the endomorphism
     std::size_t taken_ = 0, entry_count_ = 0;
     u16 heads_[straus_positions];
 };
