@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import os
 
 import numpy as np
 import pytest
@@ -12,6 +13,8 @@ from whet.cluster.check import agree, by_vector, draw_weights, joined, weighted
 from whet.cluster.errors import ObjectStoreFull, UnreadableShard
 from whet.cluster.messages import digest_of
 from whet.cluster.shards import borders_by_size, borders_by_speed
+from whet.cluster.sources import Shard
+from whet.cluster.worker import Resident
 from whet.errors import BadInput
 from whet.msm import Engine, Point, Scalars, Srs, msm
 from whet.msm.adversarial import KINDS, adversarial_cases
@@ -154,6 +157,21 @@ def test_every_form_of_points_and_scalars(connection, tmp_path, points_file):
     whole = PointsFile(str(path), "npy", offset=7, n=100)
     with MsmCluster(whole, workers=2, threads=1) as cluster:
         assert cluster(limbs[:100]) == expected(logs[7:107], limbs[:100])
+
+
+def test_a_prepared_file_cut_short_later_does_not_matter_to_a_worker(tmp_path, points_file):
+    """It is read into memory: a map would end the worker with SIGBUS, or refuse the call."""
+    path, logs = points_file
+    prepared = tmp_path / "prepared"
+    with Srs.open(path) as srs:
+        srs.prepare(variant="affine").save(prepared)
+    source = PointsFile.of(prepared, check="none")
+    assert source.is_prepared
+    resident = Resident(Shard("part", 3, N - 2, source), {"threads": 1}, lambda points: None)
+    os.truncate(prepared, 4096)
+    limbs = scalars(N - 5)
+    assert resident.sum(limbs) == expected(logs[3 : N - 2], limbs)
+    resident.close()
 
 
 def test_bad_scalars_are_refused_and_the_cluster_goes_on(connection, points_file, tmp_path):

@@ -13,7 +13,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 
@@ -38,8 +38,9 @@ class Resident:
         self.parts: list[tuple[Engine, int, int]] = []  # engine, its first point, how many
         if isinstance(shard.source, PointsFile) and len(shard) and shard.source.is_prepared:
             chosen = {name: options[name] for name in ("backend", "threads") if name in options}
-            trusted = shard.source.check == "none"  # then all workers of a machine share one map of the whole file
-            engine = Engine.open(shard.source.path, check="none" if trusted else "on-curve", copy=not trusted, **chosen)
+            check: Literal["none", "on-curve"] = "none" if shard.source.check == "none" else "on-curve"
+            # Read, not mapped: a file that is cut short later must not end the worker.
+            engine = Engine.open(shard.source.path, check=check, **chosen)
             self.parts.append((engine, shard.source.offset + shard.start, len(shard)))
             told(len(shard))
             return
