@@ -3,19 +3,24 @@
     python benchmarks/graph_against.py --base ../whet-7e70e31/.venv/bin/python
 
 The other build is a worktree of an older revision with its own environment (`git worktree add --detach`, `make setup`
-there). Each pair of processes asks both builds for every row in turn; the least CPU time of each counts, because other
-work on the machine only ever adds to it, and the printed ratio is the median over pairs of fresh processes, because
-where a process's memory lies moves a row by a few per cent. One worker unless told otherwise: with two, CPU time counts
+there). Each pair of fresh processes asks both builds for every row in turn; the least CPU time of each counts, because
+other work on the machine only ever adds to it. The ratio is the geometric mean over pairs with its 95 % interval: where
+a process's memory lies moves a row by a few per cent, so only pairs tell how sure a row is. A row is `over` if all of
+its interval lies above 1.05, `open` if its upper end does. One worker unless told otherwise: with two, CPU time counts
 the waiting of one for the other as well.
 """
 
 from __future__ import annotations
 
 import json
-from statistics import geometric_mean, median
-from typing import Any
+from collections import Counter
+from statistics import geometric_mean
+from typing import TYPE_CHECKING, Any
 
 import other_build
+
+if TYPE_CHECKING:  # the other build may be older than the statistics
+    from whet.evidence.statistics import Interval
 
 POLICIES = ("wired", "polling", "hybrid")
 WORKLOADS = (
@@ -91,9 +96,26 @@ def rows(names: list[str], workers: int) -> list[dict[str, object]]:
     return all_rows
 
 
+def interval_of(pairs: list[dict[str, float]]) -> Interval:
+    import numpy as np
+
+    from whet.evidence.statistics import Times, interval
+
+    places = np.arange(len(pairs))
+    this, base = (Times(np.asarray([pair[name] for pair in pairs]), places, places) for name in ("this", "base"))
+    found = interval(this, base, confidence=0.95)
+    if found is None:
+        raise SystemExit(f"{len(pairs)} pairs are too few for an interval: --pairs")
+    return found
+
+
+def word_for(ratio: Interval) -> str:
+    return "over" if ratio.low > LIMIT else "open" if ratio.high > LIMIT else ""
+
+
 def main() -> None:
     parser = other_build.options(__doc__)
-    parser.add_argument("--pairs", type=int, default=5, help="fresh processes of each build")
+    parser.add_argument("--pairs", type=int, default=6, help="fresh processes of each build")
     parser.add_argument("--calls", type=int, default=3, help="runs of a row before the other build's turn")
     parser.add_argument("--rounds", type=int, default=3, help="turns of each build at a row")
     parser.add_argument("--workers", type=int, default=1)
@@ -110,24 +132,25 @@ def main() -> None:
         builds = other_build.both(options.base, __file__, options.core)
         for place, row in enumerate(asked):
             best = dict.fromkeys(builds, float("inf"))
-            for _ in range(options.rounds):
-                for name, build in builds.items():
+            for turn in range(options.rounds):
+                for name, build in list(builds.items())[:: 1 if turn % 2 == 0 else -1]:
                     best[name] = min(best[name], build.ask({**row, "calls": options.calls}))
             least[place].append(best)
         for build in builds.values():
             build.close()
-    print("| workload | how | edges | base, ns | this, ns | ratio (least, most) | |\n|---|---|---|---|---|---|---|")
-    ratios = []
-    for row, pairs in zip(asked, least, strict=True):
-        of_pairs = [pair["this"] / pair["base"] for pair in pairs]
-        ratios.append(median(of_pairs))
+    print("| workload | how | edges | base, ns | this, ns | ratio (95 % interval) | |\n|---|---|---|---|---|---|---|")
+    found = [interval_of(pairs) for pairs in least]
+    for row, pairs, ratio in zip(asked, least, found, strict=True):
         base, this = (min(pair[name] for pair in pairs) for name in ("base", "this"))
         print(
-            f"| {row['workload']} | {row['how']} | {row['edges']} | {base:.1f} | {this:.1f} | {ratios[-1]:.2f}"
-            f" ({min(of_pairs):.2f}, {max(of_pairs):.2f}) | {'over' if ratios[-1] > LIMIT else ''} |"
+            f"| {row['workload']} | {row['how']} | {row['edges']} | {base:.1f} | {this:.1f} | {ratio.ratio:.3f}"
+            f" ({ratio.low:.3f}, {ratio.high:.3f}) | {word_for(ratio)} |"
         )
-    over = sum(ratio > LIMIT for ratio in ratios)
-    print(f"\ngeometric mean {geometric_mean(ratios):.3f}, {over} of {len(ratios)} rows above {LIMIT}")
+    words = Counter(map(word_for, found))
+    print(
+        f"\ngeometric mean {geometric_mean(ratio.ratio for ratio in found):.3f}; of {len(found)} rows {words['over']}"
+        f" over {LIMIT}, {words['open']} open"
+    )
 
 
 if __name__ == "__main__":

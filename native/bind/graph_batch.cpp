@@ -1,6 +1,7 @@
 #include "graph_batch.hpp"
 
 #include <algorithm>
+#include <memory>
 #include <string>
 
 namespace whet::bind {
@@ -48,7 +49,7 @@ Batch::Batch(const nb::dict& given)
       kinds_(take<const std::uint16_t>(given, "kind")),
       accesses_(nb::cast<Accesses>(given["accesses"]).data()),
       access_start_(take<const std::int64_t>(given, "access_start")),
-      buffer_base_(take<std::uint64_t>(given, "buffer_base")),
+      buffer_base_(take<const std::uint64_t>(given, "buffer_base")),
       buffer_bytes_(take<const std::int64_t>(given, "buffer_bytes")),
       buffer_creator_(take<const std::int64_t>(given, "buffer_creator")),
       buffer_given_(take<const std::uint8_t>(given, "buffer_given")),
@@ -59,7 +60,7 @@ Batch::Batch(const nb::dict& given)
       opens_(take<const std::int8_t>(given, "scope_open")),
       closes_(take<const std::int8_t>(given, "scope_close")) {
     tasks_ = size_of<const std::uint16_t>(given, "kind");
-    buffers_ = size_of<std::uint64_t>(given, "buffer_base");
+    buffers_ = size_of<const std::uint64_t>(given, "buffer_base");
     check_sizes(given);
     any_given_ = std::any_of(buffer_given_, buffer_given_ + buffers_, [](std::uint8_t own) { return own != 0; });
     check_accesses();
@@ -199,7 +200,6 @@ Code Batch::move_scopes(Turn& turn, std::size_t index) {
 
 Status Batch::submit(Runtime& runtime, std::vector<Row> table, Watch watch, TaskId& last) {
     table_ = std::move(table);
-    if (with_tensors_) bases_.assign(buffer_base_, buffer_base_ + buffers_);
     Turn turn(runtime, watch);
     const std::size_t depth = turn.scope_depth();
     ids_.begin(turn.next_id());
@@ -228,8 +228,9 @@ void TaskIds::write_down(std::size_t index, TaskId first, std::size_t count, std
     for (std::size_t own = 0; own < count; ++own) ids_[index + own] = first + own;
 }
 
-// The arguments of one task; true if the runtime has to allocate some of them.
-bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std::vector<View>& views) {
+// The arguments of one task; true if the runtime has to allocate some of them. `made_at`: where it put earlier ones.
+bool Batch::fill_tensors(std::size_t index, void* const* made_at, std::vector<TensorArg>& tensors,
+                         std::vector<View>& views) const {
     const auto from = static_cast<std::size_t>(access_start_[index]);
     const auto count = static_cast<std::size_t>(access_start_[index + 1]) - from;
     if (tensors.size() < count) {
@@ -237,6 +238,8 @@ bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std
         views.resize(count);
     }
     bool allocates = false;
+    const bool consecutive = ids_.consecutive();
+    const TaskId first = ids_.first();
     const std::int64_t* access = accesses_ + from * columns;
     for (std::size_t a = 0; a < count; ++a, access += columns) {
         const auto which = static_cast<std::size_t>(access[buffer]);
@@ -250,11 +253,16 @@ bool Batch::fill_tensors(std::size_t index, std::vector<TensorArg>& tensors, std
             allocates = true;
             continue;
         }
-        tensor.base = reinterpret_cast<void*>(bases_[which]);
-        const std::int64_t creator = buffer_creator_[which];
-        tensor.owner = creator >= 0 ? ids_.at(static_cast<std::size_t>(creator)) : kNoTask;
-        tensor.apart = !any_given_ || !buffer_given_[which];
-        if (!tensor.apart) tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
+        const auto creator = static_cast<std::size_t>(buffer_creator_[which]);
+        if (buffer_creator_[which] >= 0) {
+            tensor.base = made_at[which];
+            tensor.owner = consecutive ? first + creator : ids_.at(creator);
+        } else {
+            tensor.base = reinterpret_cast<void*>(buffer_base_[which]);
+            tensor.owner = kNoTask;
+            tensor.apart = !any_given_ || !buffer_given_[which];
+            if (!tensor.apart) tensor.buffer_bytes = static_cast<std::uint64_t>(buffer_bytes_[which]);
+        }
         const auto begin = static_cast<std::uint64_t>(access[offset]);
         const auto length = static_cast<std::uint64_t>(access[row_bytes]);
         if (access[rows] == 1) {
@@ -274,11 +282,13 @@ Code Batch::submit_with_tensors(Turn& turn) {
     std::vector<TensorArg> tensors;
     std::vector<View> views;
     std::vector<TaskId> before;
+    // Not filled in beforehand: there may be more of them than the cache holds.
+    const std::unique_ptr<void*[]> made_at(new void*[buffers_]);
     TaskSpec spec;
     for (std::size_t i = 0; i < tasks_; ++i) {
         if (i % kAskEvery == kAskEvery - 1 && turn.let_others_or_interrupted()) return Code::interrupted;
         if (const Code code = move_scopes(turn, i); code != Code::ok) return code;
-        const bool allocates = fill_tensors(i, tensors, views);
+        const bool allocates = fill_tensors(i, made_at.get(), tensors, views);
         const auto from = static_cast<std::size_t>(access_start_[i]);
         const auto count = static_cast<std::size_t>(access_start_[i + 1]) - from;
         std::uint64_t number = 0;
@@ -297,7 +307,7 @@ Code Batch::submit_with_tensors(Turn& turn) {
         for (std::size_t a = 0; allocates && a < count; ++a) {
             if (tensors[a].direction != Direction::out) continue;
             const auto which = static_cast<std::size_t>(accesses_[(from + a) * columns + buffer]);
-            bases_[which] = reinterpret_cast<std::uint64_t>(tensors[a].base);
+            made_at[which] = tensors[a].base;
         }
     }
     return Code::ok;

@@ -3,7 +3,6 @@
 
 #include <nanobind/ndarray.h>
 
-#include <algorithm>
 #include <vector>
 
 #include "graph/runtime.hpp"
@@ -67,7 +66,6 @@ class Batch {
     // a batch that is submitted again, or by two threads, is copied for that.
     graph::Status submit(graph::Runtime& runtime, std::vector<Row> table, graph::Watch watch, graph::TaskId& last);
     const TaskIds& ids() const { return ids_; }
-    void tell_bases() const { std::copy(bases_.begin(), bases_.end(), buffer_base_); }
 
   private:
     using Turn = graph::Runtime::Turn;
@@ -77,14 +75,14 @@ class Batch {
     void check_access(std::size_t task, std::size_t row) const;
     void check_scopes() const;
     graph::Code submit_with_tensors(Turn& turn);
-    bool fill_tensors(std::size_t index, std::vector<graph::TensorArg>& tensors, std::vector<graph::View>& views);
+    bool fill_tensors(std::size_t index, void* const* made_at, std::vector<graph::TensorArg>& tensors,
+                      std::vector<graph::View>& views) const;
     graph::Code submit_given(Turn& turn);
     graph::Code move_scopes(Turn& turn, std::size_t index);
     void fill(graph::TaskSpec& spec, std::size_t index, std::uint64_t& number) const;
 
     nb::dict arrays_;
     TaskIds ids_;
-    std::vector<std::uint64_t> bases_;  // of the buffers, those that the runtime allocates as they come
     std::vector<Row> table_;
     std::size_t tasks_ = 0;
     std::size_t buffers_ = 0;
@@ -96,7 +94,7 @@ class Batch {
     const std::uint16_t* kinds_ = nullptr;
     const std::int64_t* accesses_ = nullptr;  // rows of `columns`
     const std::int64_t* access_start_ = nullptr;
-    std::uint64_t* buffer_base_ = nullptr;  // told at the end where the runtime allocated what
+    const std::uint64_t* buffer_base_ = nullptr;  // of the buffers that no task makes
     const std::int64_t* buffer_bytes_ = nullptr;
     const std::int64_t* buffer_creator_ = nullptr;
     const std::uint8_t* buffer_given_ = nullptr;  // it has memory that others may know as well

@@ -123,7 +123,6 @@ class BoundRuntime {
             const Unlocked unlock;
             status = batch.submit(*runtime_, std::move(table), watch(signals), last);
         }
-        batch.tell_bases();
         keeps_->add(last, keep);
         finish(signals, status);
         return nb::make_tuple(batch.ids().first(), batch.ids().told());

@@ -35,7 +35,7 @@ struct Pool::Crew : std::enable_shared_from_this<Crew> {
     const void* const pool;
     const std::uint32_t born = fork_generation();
 
-    Crew(unsigned workers, const void* of) : regions(workers <= Pool::hardware_workers()), pool(of) {}
+    explicit Crew(const Pool& of) : regions(of.may_spin(of.workers())), pool(&of) {}
 
     // Throws std::system_error where the system starts no more threads.
     void start(unsigned worker) {
@@ -109,7 +109,7 @@ Pool::~Pool() {
 
 Pool::Crew* Pool::make_crew() {
     const std::lock_guard<std::mutex> guard(crews_lock_);
-    crews_.push_back(std::make_shared<Crew>(workers_, this));
+    crews_.push_back(std::make_shared<Crew>(*this));
     crew_.store(crews_.back().get(), std::memory_order_release);
     return crews_.back().get();
 }

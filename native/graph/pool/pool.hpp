@@ -36,6 +36,9 @@ class Pool {
     Pool& operator=(const Pool&) = delete;
 
     unsigned workers() const { return workers_; }
+    // Whether so many threads have a core each, by what there was when the pool was made: then whoever waits may spin.
+    // Asking the system every time is a fifth of what a replay of a few tasks costs.
+    bool may_spin(unsigned threads) const { return threads <= cores_; }
 
     // Calls body(chunk, worker) once for each chunk below `chunks`, in any order, worker below workers().
     // Nested calls run serially in place, with the same worker number. The first exception a body throws is thrown
@@ -76,6 +79,7 @@ class Pool {
     RegionEnd give_up(Crew& own);
 
     const unsigned workers_;
+    const unsigned cores_ = hardware_workers();
     std::atomic<Crew*> crew_{nullptr};
     // Every crew that was made, to the end: somebody may be waiting for his turn in one that was given up.
     std::mutex crews_lock_;

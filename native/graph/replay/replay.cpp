@@ -72,7 +72,7 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
     const bool helps = options.timeout_ns == 0;
     const unsigned count = helps ? pool.workers() : std::max(1U, pool.workers() - 1);
     const bool solo = options.coarsen && plan_.run_start.size() > 4 * count;
-    Session& session = begin_session(options, count, solo);
+    Session& session = begin_session(options, count, solo, pool.may_spin(count));
     if (helps && count == 1) session(0, 0);
     Watchman watchman(session, options.timeout_ns, report);
     // Once, unless every thread was ended by a body before all was done.
@@ -95,8 +95,8 @@ ReplayReport ReplayGraph::replay(Pool& pool, const ReplayOptions& options) {
 }
 
 // In the memory of the last one: a replay of a few tasks is over before an allocation would be.
-ReplayGraph::Session& ReplayGraph::begin_session(const ReplayOptions& options, unsigned count, bool solo) {
-    const bool may_spin = count <= Pool::hardware_workers();
+ReplayGraph::Session& ReplayGraph::begin_session(const ReplayOptions& options, unsigned count, bool solo,
+                                                 bool may_spin) {
     if (session_) {
         std::destroy_at(session_.get());
         std::construct_at(session_.get(), plan_, *state_, options, count, solo, may_spin);

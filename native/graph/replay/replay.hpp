@@ -90,7 +90,7 @@ class ReplayGraph {
   private:
     using Session = ReplaySession<MachineSeam>;
     class Watchman;
-    Session& begin_session(const ReplayOptions& options, unsigned count, bool solo);
+    Session& begin_session(const ReplayOptions& options, unsigned count, bool solo, bool may_spin);
     bool settle();
     void finish(ReplayReport& report);
 

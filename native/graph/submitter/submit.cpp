@@ -185,13 +185,16 @@ inline void Submitter::enter_tensors(TaskSpec& task, Producers& producers, std::
                 }
             }
         } else if (infers) {
-            if (tensor.owner != kNoTask) producers.add(tensor.owner, Edge::Source::owner);
-            if (tensor.made_by != kNoTask) [[unlikely]]
+            const bool owned = tensor.owner != kNoTask;
+            if (owned) {
+                producers.add(tensor.owner, Edge::Source::owner);
+            } else if (tensor.made_by != kNoTask) [[unlikely]] {
                 producers.add(tensor.made_by, Edge::Source::owner);
+            }
             if (direction != Direction::nodep && tensor.region.begin != tensor.region.end) {
                 if (uncollected && meets_failed(tensor)) [[unlikely]]
                     producers.poison();
-                if (tensor.owner != kNoTask || tensor.apart) {
+                if (owned || tensor.apart) {
                     enter_access(tensor, producers);
                 } else {
                     enter_anywhere(tensor, producers);

@@ -26,7 +26,7 @@ class Batch:
 
     dependencies: `inferred` passes the tensors and no edges, `given` the edges and no tensors, `both` everything (what
     a manual scope wants). External buffers that are not given have an address but no memory: their bodies must not
-    touch it. A task without scalars gets its number. `buffer_base` tells afterwards where the runtime put the others.
+    touch it. A task without scalars gets its number.
     """
 
     def __init__(
@@ -49,12 +49,12 @@ class Batch:
         self._table = table
         self._buffers = dict(buffers or {})
         padded = -(-np.maximum(flat(work.buffer_bytes, np.int64, "buffer_bytes"), 0) // 64) * 64
-        self.buffer_base = (NOWHERE + np.concatenate([[0], np.cumsum(padded[:-1])])).astype(np.uint64)
+        bases = (NOWHERE + np.concatenate([[0], np.cumsum(padded[:-1])])).astype(np.uint64)
         for number, array in self._buffers.items():
-            self._place(number, array)
-        self._arrays = {**_checked(work), **_scalars(scalars)}
+            bases[number] = self._address_for(number, array)
+        self._arrays = {**_checked(work), **_scalars(scalars), "buffer_base": bases}
         self.scalars = self._arrays["scalars"], self._arrays["scalar_start"]
-        self._arrays["buffer_given"] = np.zeros(len(self.buffer_base), np.uint8)
+        self._arrays["buffer_given"] = np.zeros(len(bases), np.uint8)
         self._arrays["buffer_given"][list(self._buffers)] = 1
         for array in self._arrays.values():
             array.flags.writeable = False
@@ -62,7 +62,6 @@ class Batch:
             self._native = _native.Batch(
                 {
                     **self._arrays,
-                    "buffer_base": self.buffer_base,
                     "kinds": len(table),
                     "manual": bool(work.manual),
                     "with_tensors": dependencies != "given",
@@ -70,14 +69,14 @@ class Batch:
                 }
             )
 
-    def _place(self, number: int, array: npt.NDArray[Any]) -> None:
-        if not 0 <= number < len(self.buffer_base) or self.work.buffer_creator[number] != EXTERNAL:
+    def _address_for(self, number: int, array: npt.NDArray[Any]) -> int:
+        if not 0 <= number < len(self.work.buffer_creator) or self.work.buffer_creator[number] != EXTERNAL:
             raise BadInput(f"buffer {number} is not an external one", cure="give memory for external buffers only")
         if not array.flags.c_contiguous or array.nbytes < self.work.buffer_bytes[number]:
             raise BadInput(
                 f"buffer {number} needs {self.work.buffer_bytes[number]} contiguous bytes", cure="np.ascontiguousarray"
             )
-        self.buffer_base[number] = array.ctypes.data
+        return array.ctypes.data
 
     def submit(self, runtime: Runtime) -> int:
         """Submits every task in order and returns the id of the first.
