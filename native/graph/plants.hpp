@@ -26,6 +26,7 @@
     X(abandon_loses_successor)       \
     X(step_aside_silent)             \
     X(step_drops_next)               \
+    X(held_back_lost)                \
     X(steal_drops_rest)              \
     X(woken_batch_dropped)           \
     X(nap_without_limit)             \

@@ -36,6 +36,7 @@ struct Scenario {
     std::uint32_t cancel_before = ~0U;      // before submitting this one, all that are there are cancelled
     std::uint32_t cancel_one = ~0U;         // this one is, as soon as it is there
     unsigned most = 2;                      // tasks per step
+    bool holds_back = false;                // a worker leaves a task once, while another runs one
     std::uint32_t leaves_after = ~0U;       // when this one is done, the submitter leaves the rest to the others
     std::function<bool(Machine&)> drive{};  // given: this is run instead of tasks
 };
@@ -66,6 +67,8 @@ struct Run {
     std::uint64_t cancelled_below = 0;
     std::vector<std::uint64_t> slot_task;
     ModelSeam::Atomic<std::uint32_t> stop;
+    unsigned inside = 0;           // workers in a body
+    std::vector<bool> has_left{};  // by worker: it has left a task and run none since
 
     explicit Run(const Scenario& from)
         : scenario(from),
@@ -76,7 +79,8 @@ struct Run {
           begun(from.producers.size()),
           ends(from.producers.size()),
           held(from.producers.size()),
-          slot_task(from.shape.window) {}
+          slot_task(from.shape.window),
+          has_left(from.shape.workers) {}
 
     static bool among(const Tasks& tasks, std::uint64_t task) {
         return std::find(tasks.begin(), tasks.end(), task) != tasks.end();
@@ -140,10 +144,28 @@ struct Run {
 
     struct EndOfThread {};
 
+    struct Within {
+        unsigned& count;
+        explicit Within(unsigned& of) : count(of) { ++count; }
+        ~Within() { --count; }
+        Within(const Within&) = delete;
+        Within& operator=(const Within&) = delete;
+    };
+
+    bool holds_back(unsigned worker) {
+        has_left[worker] = scenario.holds_back && inside != 0 && !has_left[worker];
+        return has_left[worker];
+    }
+
     bool step(unsigned worker) {
         try {
-            return core.step(worker, scenario.most,
-                             [this, worker](std::uint32_t slot) { return execute(worker, slot); });
+            return core.step(
+                worker, scenario.most,
+                [this, worker](std::uint32_t slot) {
+                    const Within within(inside);
+                    return execute(worker, slot);
+                },
+                [] { return false; }, [this, worker](std::uint32_t) { return holds_back(worker); });
         } catch (const EndOfThread&) {
             return true;  // the thread that takes over goes on from here
         }

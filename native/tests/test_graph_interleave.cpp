@@ -123,6 +123,8 @@ void add_right_ones(std::vector<Scenario>& all, const Kind& kind) {
     Scenario& leaving = add("left alone", kind.shape(2, 4, 1, 1), {{}, {0}, {1}}, true);
     leaving.leaves_after = 0;
     leaving.most = 1;
+    add("holding back", kind.shape(2, 4, 1, 2), kDiamond, true).holds_back = true;
+    add("holding back", kind.shape(3, 4, 1, 1), kLoose, false).holds_back = true;
 }
 
 void add_failing_ones(std::vector<Scenario>& all, const Kind& kind) {
@@ -376,7 +378,7 @@ int main(int count, char** arguments) {
             only_exhaustive = deep = true;
 #ifdef WHET_FAULTS
         } else if (!std::strcmp(arguments[index], "--plants")) {
-            planted(20'000, seed, index + 1 < count ? arguments[index + 1] : nullptr);
+            planted(60'000, seed, index + 1 < count ? arguments[index + 1] : nullptr);
             return finish("test_graph_interleave --plants");
 #endif
         }

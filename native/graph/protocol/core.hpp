@@ -117,13 +117,18 @@ class Core {
     // ---- any worker ----
 
     // Finds and runs up to `most` tasks, one after the other, each by execute(slot) -> Progress; a successor that one
-    // of them made ready comes next. Ends early when enough() says so. False if there was nothing to do. What it leaves
-    // in its queue is its own to find at the next step; a worker that makes no further step calls step_aside().
-    template <class Execute, class Enough>
-    bool step(unsigned worker, unsigned most, Execute&& execute, Enough&& enough) {
+    // of them made ready comes next. Ends early when enough() says so, or in front of a task that this worker had
+    // better not run now, holds_back(slot): others may take it. False if it ran nothing. What it leaves in its queue is
+    // its own to find at the next step; a worker that makes no further step calls step_aside().
+    template <class Execute, class Enough, class HoldsBack>
+    bool step(unsigned worker, unsigned most, Execute&& execute, Enough&& enough, HoldsBack&& holds_back) {
         std::uint32_t slot = 0;
         if (!find(worker, slot)) return false;
         for (unsigned left = most;;) {
+            if (holds_back(slot)) [[unlikely]] {
+                if (!WHET_GRAPH_PLANT(held_back_lost)) queues_[worker]->push(slot);
+                return left != most;
+            }
             const Progress result = execute(slot);
             const std::uint32_t next = finish(worker, slot, result);
             const bool over = --left == 0 || enough();
@@ -138,7 +143,7 @@ class Core {
     }
     template <class Execute>
     bool step(unsigned worker, unsigned most, Execute&& execute) {
-        return step(worker, most, execute, [] { return false; });
+        return step(worker, most, execute, [] { return false; }, [](std::uint32_t) { return false; });
     }
 
     // Sleeps until work is announced; returns at once if there is some or if `leave` says so. While tasks are

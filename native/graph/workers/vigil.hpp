@@ -47,7 +47,7 @@ class Vigil {
         const bool worked = helps_ && seat_.step();
         if (worked) {
             patience_.reset();
-        } else if (!patience_.wait()) {
+        } else if (seat_.is_held_back() || !patience_.wait()) {
             room_.workers.nap();
         }
         seat_.mark(worked ? Phase::completion : Phase::idle);

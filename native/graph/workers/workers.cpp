@@ -43,9 +43,48 @@ void Workers::interrupt() {
     attention_.store(true, std::memory_order_release);
 }
 
-void Workers::rest(Worker& worker) {
-    worker.lent = false;
+void Workers::rest(Worker& self) {
+    self.lent = false;
     config_.on_rest();
+    fall_silent(self);
+}
+
+void Workers::fall_silent(Worker& self) {
+    if (!self.speaks) return;
+    self.speaks = false;
+    speaker_.store(0, std::memory_order_relaxed);
+}
+
+// Callables share something that only one of them has at a time, the interpreter lock. A second worker that comes for
+// it waits with a task in its hands that others may wait for, and handing it over takes longer than most of these
+// bodies do. So one worker at a time runs them, and another leaves what it finds in its queue, from where the first
+// takes it.
+inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slot) {
+    if (static_cast<Kind>(core_.table()[slot].kind.get()) != Kind::callable || self.lent) [[likely]]
+        return false;
+    unsigned speaker = 0;
+    if (config_.on_rest == nullptr || self.speaks) return false;
+    self.speaks = speaker_.compare_exchange_strong(speaker, worker + 1, std::memory_order_relaxed);
+    return !self.speaks && leaves_to(speaker, self);
+}
+
+// Unless the bodies are long, which shows in how few are done during a nap: then the lock is free meanwhile, or the
+// body waits for something, and they run beside each other.
+[[gnu::noinline]] bool Workers::leaves_to(unsigned speaker, Worker& self) {
+    if (self.beside != 0) {
+        --self.beside;
+        return false;
+    }
+    const std::uint64_t run = at(speaker - 1).completed.load(std::memory_order_relaxed);
+    if (self.left_to == speaker && run - self.seen < kFewInNap) {
+        self.left_to = 0;
+        self.beside = kBesideAtOnce;
+        return false;
+    }
+    self.left_to = speaker;
+    self.seen = run;
+    self.held_back = true;
+    return true;
 }
 
 [[gnu::always_inline]] inline Progress Workers::run_body(unsigned worker, std::uint32_t slot) {
@@ -62,6 +101,7 @@ void Workers::rest(Worker& worker) {
         // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
         fail(slot, 0, kEndedThread);
         at(worker).lent = false;
+        fall_silent(at(worker));
         at(worker).running.store(0, std::memory_order_relaxed);
         core_.abandon(worker, slot);
         at(worker).begun.store(0, std::memory_order_release);
@@ -125,12 +165,15 @@ bool Workers::step(unsigned worker, unsigned most) {
     inside_ = &here;
     Worker& self = at(worker);
     Core<MachineSeam>& core = core_;
+    self.held_back = false;
     const bool worked = core.step(
         worker, most, [this, &core, &self, worker](std::uint32_t slot) { return execute(core, worker, self, slot); },
-        [this] { return attention_.load(std::memory_order_relaxed); });
+        [this] { return attention_.load(std::memory_order_relaxed); },
+        [this, &self, worker](std::uint32_t slot) { return holds_back(worker, self, slot); });
     if (worked) self.begun.store(0, std::memory_order_release);
     if (self.lent) [[unlikely]]
         rest(self);
+    fall_silent(self);
     if (worked) listening_.nudge_all();
     return worked;
 }
@@ -145,7 +188,9 @@ void Workers::serve(unsigned worker) {
             patience.reset();
             continue;
         }
-        if (!patience.wait()) {
+        if (self.held_back) {
+            nap();
+        } else if (!patience.wait()) {
             waiting_.nudge_all();
             // After a nap without news it goes back to sleep at once.
             if (core_.sleep(

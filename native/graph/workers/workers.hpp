@@ -66,6 +66,8 @@ class Workers {
             }
             return of_.step(0, of_.at_once_);
         }
+        // The step ran nothing, though there was something: another's to run.
+        bool is_held_back() const { return taken_ && of_.at(0).held_back; }
         void mark(Phase phase) {
             if (taken_) of_.at(0).trace.mark(phase);
         }
@@ -124,12 +126,20 @@ class Workers {
         std::atomic<std::uint32_t> running{0};
         std::atomic<std::uint32_t> begun{0};
         std::atomic<std::uint64_t> completed{0};
-        bool lent = false;  // the worker's: on_rest is due
-        ThreadTrace trace;  // the worker's
+        // The worker's own:
+        bool lent = false;       // on_rest is due
+        bool speaks = false;     // it is the one in `speaker_`
+        bool held_back = false;  // what it found is another's to run, see holds_back()
+        unsigned left_to = 0;    // whose it was, plus one
+        unsigned beside = 0;     // bodies it may run beside that one, because they take long
+        std::uint64_t seen = 0;  // how many that one had run
+        ThreadTrace trace;
     };
 
     static constexpr unsigned kStepsAtOnce = 32;
     static constexpr std::uint64_t kNapNs = 100'000;
+    static constexpr std::uint64_t kFewInNap = 3;  // bodies: who runs fewer than that during a nap runs long ones
+    static constexpr unsigned kBesideAtOnce = 16;
 
     Worker& at(unsigned worker) { return *workers_[worker]; }
     const Worker& at(unsigned worker) const { return *workers_[worker]; }
@@ -140,7 +150,10 @@ class Workers {
     Progress run_body(unsigned worker, std::uint32_t slot);
     void fail(std::uint32_t slot, int result, std::string message);
     void drop(std::uint32_t slot);
-    void rest(Worker& worker);
+    void rest(Worker& self);
+    void fall_silent(Worker& self);
+    bool holds_back(unsigned worker, Worker& self, std::uint32_t slot);
+    bool leaves_to(unsigned speaker, Worker& self);
     void interrupt();
     TaskId task_in(std::uint32_t slot) { return core_.table().task_in(slot, core_.stream().submitted()); }
 
@@ -153,10 +166,11 @@ class Workers {
     std::vector<std::unique_ptr<Worker>> workers_;
     std::atomic<bool> attention_{false};  // a body was interrupted: whoever waits looks up
     std::atomic<bool> stop_{false};
-    std::atomic<bool> seat_{false};   // somebody is worker 0
-    unsigned at_once_ = 1;            // worker 0's: tasks it runs before it looks up
-    Parking<MachineSeam> waiting_;    // see nap()
-    Parking<MachineSeam> listening_;  // see listen()
+    std::atomic<bool> seat_{false};     // somebody is worker 0
+    std::atomic<unsigned> speaker_{0};  // the worker that runs callables, plus one; see holds_back()
+    unsigned at_once_ = 1;              // worker 0's: tasks it runs before it looks up
+    Parking<MachineSeam> waiting_;      // see nap()
+    Parking<MachineSeam> listening_;    // see listen()
     std::weak_ptr<void> owner_;
     ThreadHost threads_;
 };
