@@ -23,6 +23,7 @@ from whet.graph import (
     Runtime,
     TaskFailed,
     kernel,
+    recording,
     workloads,
 )
 
@@ -250,3 +251,26 @@ def test_arrays_are_not_changed_under_a_body_that_was_left(rt):
         except Exception:
             time.sleep(0.01)
     graph.replay(rebind=[(a, np.ones(2))])
+
+
+def test_arrays_that_change_places_are_bound_once_each(monkeypatch):
+    """A stencil swaps its two fields at every step: making every view again took longer than the bodies."""
+    a, b, c = (np.full(4, value) for value in (1.0, 2.0, 3.0))
+    with Runtime(workers=1) as rt:
+        with rt.record() as graph:
+            rt.submit(lambda source, target: np.add(source, 1, out=target), In(a), OutExisting(b))
+        swap = [(a, b), (b, a)]
+        views = []
+        moved = recording._moved
+        monkeypatch.setattr(recording, "_moved", lambda tensor, pair: (views.append(pair), moved(tensor, pair))[1])
+        for _ in range(5):
+            graph.replay(rebind=swap)
+            graph.replay()
+        assert len(views) == 2
+        np.testing.assert_array_equal(b, 12.0)
+        np.testing.assert_array_equal(a, 11.0)
+        graph.replay(rebind=[(b, c)])
+        graph.replay(rebind=swap)
+        graph.replay(rebind=[(b, c)])
+        np.testing.assert_array_equal(a, 13.0)
+        np.testing.assert_array_equal(c, 14.0)

@@ -44,6 +44,20 @@ class Note:
     before: tuple[int, ...]
 
 
+@dataclass(frozen=True)
+class Binding:
+    """The arrays of a replay: what stands for what, addresses for native bodies, calls for Python ones, by place."""
+
+    pairs: list[Pair]
+    addresses: npt.NDArray[np.uint64]
+    calls: dict[int, tuple[Any, list[Any]]]
+
+    def is_for(self, pairs: list[Pair]) -> bool:
+        return len(pairs) == len(self.pairs) and all(
+            mine[0] is other[0] and mine[1] is other[1] for mine, other in zip(self.pairs, pairs, strict=True)
+        )
+
+
 class NamedGraph(Graph):
     """A graph whose tasks have names of their own."""
 
@@ -63,8 +77,8 @@ class Recording:
         self._graph: Graph | None = None
         self._busy = threading.Lock()
         self._values: list[Any] = []
-        self._calls: dict[int, tuple[Any, list[Any]]] = {}
-        self._bound: list[Pair] = []
+        self._binding = Binding([], np.zeros(0, np.uint64), {})
+        self._binding_before = self._binding
         self._left = False
 
     def wants(self) -> bool:
@@ -114,7 +128,7 @@ class Recording:
         graph.task_names = [note.task.name for note in self._notes]
         self._graph = graph
         self._addresses = graph.tensor_addresses
-        self._bind([])
+        self._binding = self._binding_before = self._bound_to([])
 
     def replay(
         self,
@@ -154,19 +168,20 @@ class Recording:
         return self._graph
 
     def _rebind(self, pairs: list[Pair]) -> None:
-        same = len(pairs) == len(self._bound) and all(
-            old[0] is new[0] and old[1] is new[1] for old, new in zip(self._bound, pairs, strict=True)
-        )
-        if same:
+        if self._binding.is_for(pairs):
             return
         if self._left:
             raise BadInput(
                 "bodies of an earlier replay may still use the arrays that it had",
                 cure="replay with the same arrays until that goes well, or record again",
             )
-        self._bind(pairs)
+        # The one before is kept: two arrays that change places at every step are bound once each.
+        known = self._binding_before.is_for(pairs)
+        binding = self._binding_before if known else self._bound_to(pairs)
+        self._binding, self._binding_before = binding, self._binding
+        self._addresses[:] = binding.addresses
 
-    def _bind(self, pairs: list[Pair]) -> None:
+    def _bound_to(self, pairs: list[Pair]) -> Binding:
         """Other addresses for the native bodies, other views for the Python ones. Checks everything first."""
         shift = np.zeros(len(self._arrays), np.int64)
         owner = np.full(len(self._arrays), -1)
@@ -186,9 +201,8 @@ class Recording:
             owner[inside] = number
             shift[inside] = int(new.ctypes.data) - int(old.ctypes.data)
         self._check_apart(pairs, owner, shift)
-        self._addresses[:] = (self._home.astype(np.int64) + shift).astype(np.uint64)
-        self._bound = pairs
-        self._calls = self._python_calls(pairs, owner)
+        addresses = (self._home.astype(np.int64) + shift).astype(np.uint64)
+        return Binding(pairs, addresses, self._python_calls(pairs, owner))
 
     def _check_apart(self, pairs: list[Pair], owner: npt.NDArray[np.int64], shift: npt.NDArray[np.int64]) -> None:
         """The edges are those of the old arrays: a new one must share nothing that is written with any other."""
@@ -219,7 +233,7 @@ class Recording:
         return calls
 
     def _run(self, number: int) -> None:
-        body, arguments = self._calls[number]
+        body, arguments = self._binding.calls[number]
         self._values[number] = body(*[self._passed(a) if isinstance(a, Task) else a for a in arguments])
 
     def _passed(self, task: Task) -> Any:
