@@ -41,6 +41,8 @@ nb::dict describe(const msm::Report& report) {
     work["small"] = report.plan.small ? 1u : 0u;
     work["windows"] = report.plan.windows;
     work["windows_at_once"] = report.plan.batch;
+    work["slices"] = report.plan.slices;
+    work["row_slices"] = report.plan.row_slices;
     work["window_bits"] = static_cast<unsigned>(report.plan.width[0]);
     work["scalar_bits"] = report.plan.bits * report.plan.blocks;
     work["blocks"] = report.plan.blocks;
@@ -163,6 +165,37 @@ class AffineEngine {
         watch.raise_failure();
         return nb::make_tuple(out.release(), describe(report));
     }
+    // One call with the processor time of every task. slices, cut_for: as if windows were cut into so many, or the work
+    // for so many threads; 0 for what a call does.
+    nb::tuple trace(const Rows<4>& scalars, std::size_t offset, unsigned windows, unsigned slices, unsigned cut_for) {
+        std::atomic<bool> stop{false};
+        const Active active(*this, stop);
+        Watch watch(nb::none(), stop, scalars.shape(0));
+        msm::Trace steps;
+        msm::RunOptions options;
+        options.offset = offset;
+        options.windows = windows;
+        options.control = {&stop, [&](double done) { watch(done); }};
+        options.slices = slices;
+        options.cut_for = cut_for;
+        options.trace = &steps;
+        msm::Report report;
+        Output<Limbs<8>> out(1);
+        try {
+            const Unlocked unlocked;
+            const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
+            write_points({&sum, 1}, out.span());
+        } catch (const msm::EngineError&) {
+            watch.raise_failure();
+            throw;
+        }
+        watch.raise_failure();
+        nb::list rows;
+        for (const msm::Step& step : steps)
+            rows.append(nb::make_tuple(msm::stage_name(step.stage), step.what, step.first_window, step.per_window,
+                                       step.task_ns));
+        return nb::make_tuple(out.release(), describe(report), rows);
+    }
     nb::list run_batch(const std::vector<Rows<4>>& vectors, std::size_t offset, unsigned windows) {
         std::vector<const std::byte*> scalars;
         const std::size_t n = vectors.empty() ? 0 : vectors[0].shape(0);
@@ -174,7 +207,10 @@ class AffineEngine {
         std::atomic<bool> stop{false};
         const Active active(*this, stop);
         Watch watch(nb::none(), stop, n * scalars.size());
-        msm::RunOptions options{offset, windows, {&stop, [&](double done) { watch(done); }}};
+        msm::RunOptions options;
+        options.offset = offset;
+        options.windows = windows;
+        options.control = {&stop, [&](double done) { watch(done); }};
         std::vector<msm::Report> reports;
         std::vector<G1Affine> sums;
         try {
@@ -207,6 +243,7 @@ class AffineEngine {
         const unsigned factor = asked ? engine_.factor_of(points) : engine_.factor();
         const std::size_t held = asked ? msm::point_bytes * factor * points : engine_.held_bytes();
         msm::Plan plan = msm::plan_for(engine_.kernel(), n, busy, scalar_bits, windows, factor);
+        msm::choose_slices(plan, engine_.threads());
         if (engine_.budget() != 0) msm::fit_batch(plan, engine_.kernel(), engine_.threads(), held, engine_.budget());
         for (const msm::MapRow& row : msm::memory_map(engine_.kernel(), engine_.threads(), held, plan))
             rows.append(nb::make_tuple(row.name, row.bytes));
@@ -321,6 +358,8 @@ void bind_msm_engine(nb::module_& m) {
              nb::arg("poll").none() = nb::none())
         .def("run_batch", &AffineEngine::run_batch, nb::arg("vectors").noconvert(), nb::arg("offset"),
              nb::arg("windows"))
+        .def("trace", &AffineEngine::trace, nb::arg("scalars").noconvert(), nb::arg("offset"), nb::arg("windows"),
+             nb::arg("slices"), nb::arg("cut_for"))
         .def("cancel", &AffineEngine::cancel)
         .def("trim", &AffineEngine::trim)
         .def("close", &AffineEngine::close)

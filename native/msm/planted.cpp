@@ -21,6 +21,7 @@ struct Case {
     unsigned windows;
     G1Affine want;
     unsigned precompute = 1;
+    unsigned slices = 0;
 };
 
 std::vector<Case> make_cases() {
@@ -50,6 +51,9 @@ std::vector<Case> make_cases() {
     // Several multiples of each point, in one window and in more.
     cases.push_back({points, scalars, 0, {}, 6});
     cases.push_back({infinite.points, scalars, 3, {}, 2});
+    // Windows in slices, which begin anywhere in a half and a block.
+    cases.push_back({points, scalars, 9, {}, 1, 6});
+    cases.push_back({infinite.points, scalars, 3, {}, 2, 5});
     // So few that there are no buckets, one at a time and eight to a vector: all kinds again, from the cases above.
     for (const std::ptrdiff_t end : {2, 3, 20, 75}) {
         for (const std::size_t of : {std::size_t{0}, std::size_t{3}, std::size_t{4}, std::size_t{5}, std::size_t{6}}) {
@@ -81,11 +85,29 @@ std::vector<Case> make_cases() {
 bool wrong(const Kernel& kernel, const Case& one) {
     Engine engine(kernel, 1, one.precompute);
     engine.prepare(reinterpret_cast<const std::byte*>(one.points.data()), one.points.size(), true);
-    Report report;
     RunOptions options;
     options.windows = one.windows;
-    return !(engine.run(reinterpret_cast<const std::byte*>(one.scalars.data()), one.scalars.size(), options, report) ==
-             one.want);
+    options.slices = one.slices;
+    const auto* const scalars = reinterpret_cast<const std::byte*>(one.scalars.data());
+    Report report;
+    return !(engine.run(scalars, one.scalars.size(), options, report) == one.want);
+}
+
+// A batch of different sums by two workers, of which one is left over.
+bool batch_wrong(const Kernel& kernel, const Case& one) {
+    Engine engine(kernel, 2);
+    engine.prepare(reinterpret_cast<const std::byte*>(one.points.data()), one.points.size(), true);
+    constexpr std::size_t n = 100;
+    std::vector<const std::byte*> scalars;
+    std::vector<G1Affine> want;
+    for (std::size_t i = 0; i < 3; ++i) {
+        scalars.push_back(reinterpret_cast<const std::byte*>(one.scalars.data() + i));
+        MsmWork work;
+        const std::span points(one.points);
+        want.push_back(msm_pippenger(points.first(n), {one.scalars.data() + i, n}, {}, work).affine());
+    }
+    std::vector<Report> reports;
+    return engine.run_batch(scalars, n, {}, reports) != want;
 }
 
 constexpr const char* names[] = {"none", WHET_PLANT_LIST(WHET_PLANT_TEXT)};
@@ -95,6 +117,7 @@ constexpr const char* field_names[] = {"none", WHET_FIELD_PLANT_LIST(WHET_PLANT_
 void check_caught(const Kernel& kernel, const std::vector<Case>& cases, const char* name, bool planted) {
     int caught = 0;
     for (const Case& one : cases) caught += wrong(kernel, one);
+    caught += batch_wrong(kernel, cases.front());
     if ((caught > 0) != planted) std::fprintf(stderr, "%s: %s: %d\n", kernel.name, name, caught);
     CHECK((caught > 0) == planted);
 }

@@ -19,6 +19,11 @@
     X(row_lost)                   \
     X(top_bucket_lost)            \
     X(infinite_point_counted)     \
+    X(slice_lost)                 \
+    X(slice_point_wrong)          \
+    X(slices_mapped_wrong)        \
+    X(row_slice_lost)             \
+    X(batch_sum_misplaced)        \
     X(block_wrong)                \
     X(block_sign_lost)            \
     X(block_carry_wrong)          \

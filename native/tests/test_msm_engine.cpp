@@ -52,12 +52,14 @@ G1Affine reference(const Inputs& in) {
     return msm_pippenger(in.points, in.scalars, {}, work).affine();
 }
 
+// Several threads take several slices of each window, however few its digits are.
 G1Affine run_fast(const Kernel& kernel, unsigned threads, unsigned windows, const Inputs& in, unsigned precompute = 1) {
     Engine engine(kernel, threads, precompute);
     engine.prepare(bytes_of(in.points), in.points.size(), true);
     Report report;
     RunOptions options;
     options.windows = windows;
+    options.slices = 2 * threads - 1;
     return engine.run(bytes_of(in.scalars), in.scalars.size(), options, report);
 }
 
@@ -127,7 +129,7 @@ void check_exceptions(const Kernel& kernel) {
 }
 
 void check_long_lists(const Kernel& kernel) {
-    const std::size_t n = 3000;  // one bucket far beyond the limit: parts of parts
+    const std::size_t n = 4200;  // one bucket far beyond the limit: parts of parts
     const auto points = walk(n);
     compare(kernel, {points, std::vector<Scalar256>(n, Scalar256{1, 0, 0, 0})});
     compare(kernel, {std::vector<G1Affine>(n, points[9]), std::vector<Scalar256>(n, Scalar256{1, 0, 0, 0})});
@@ -280,6 +282,49 @@ void check_multiples(const Kernel& kernel) {
     }
 }
 
+// Windows are cut for many workers, and lists are the same however many slices there are: so are all counters.
+void check_slices(const Kernel& kernel) {
+    const std::size_t n = 4200;
+    Inputs in{walk(n), random_scalars(n)};
+    for (std::size_t i = 0; i < n; ++i) {
+        if (i % 4 == 0) in.points[i] = in.points[i % 16];
+        if (i % 3 == 0) in.scalars[i] = {random_bits() % 3, 0, 0, 0};
+        if (i % 1000 == 7) in.points[i] = G1Affine::infinity();
+    }
+    for (const bool is_short : {false, true}) {
+        if (is_short) {
+            for (Scalar256& scalar : in.scalars) scalar = {scalar[0], 0, 0, 0};
+        }
+        for (const unsigned precompute : {1u, 4u}) {
+            Engine engine(kernel, 2, precompute);
+            engine.prepare(bytes_of(in.points), n, true);
+            Report plain;
+            RunOptions options;
+            options.slices = 1;
+            options.cut_for = 16;
+            const G1Affine want = engine.run(bytes_of(in.scalars), n, options, plain);
+            CHECK(precompute > 1 || want == reference(in));
+            CHECK(plain.plan.slices == 1 && plain.counts.doublings > 0);
+            for (const unsigned slices : {2u, 3u, 7u, 64u, 0u}) {
+                Report report;
+                options.slices = slices;
+                CHECK(engine.run(bytes_of(in.scalars), n, options, report) == want);
+                CHECK(report.plan.slices > 1 || (slices == 0 && is_short));
+                CHECK(report.plan.slices == 1 || !report.plan.glv || report.plan.slices % 2 == 0);
+                CHECK(report.entries == plain.entries && report.counts.additions == plain.counts.additions);
+                CHECK(report.counts.doublings == plain.counts.doublings);
+                CHECK(report.counts.cancellations == plain.counts.cancellations);
+                CHECK(report.counts.inversions == plain.counts.inversions);
+                engine.trim();
+                engine.run(bytes_of(in.scalars), n, options, report);
+                const auto rows = engine.ledger().rows();
+                for (const MapRow& row : memory_map(kernel, 2, engine.held_bytes(), report.plan))
+                    CHECK(rows.at(row.name) == row.bytes);
+            }
+        }
+    }
+}
+
 void check_files(const Kernel& kernel, const Kernel& other, unsigned precompute) {
     Inputs in{walk(100), random_scalars(100)};
     in.points[33] = G1Affine::infinity();
@@ -427,6 +472,7 @@ int main() {
         check_memory(*kernel);
         check_cancellation(*kernel);
         check_multiples(*kernel);
+        check_slices(*kernel);
         for (const unsigned precompute : {1u, 5u}) {
             check_files(*kernel, portable_kernel, precompute);
             check_files(portable_kernel, *kernel, precompute);

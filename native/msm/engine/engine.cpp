@@ -138,12 +138,13 @@ std::vector<G1Affine> Engine::run_batch(const std::vector<const std::byte*>& sca
     std::atomic<std::size_t> done{0};
     // Only the calling thread, which is worker 0, may call the tick.
     const auto one = [&](std::size_t i, Seat& seat, bool tells) {
-        RunOptions own{options.offset, options.windows, {options.control.cancel, {}}};
+        RunOptions own = options;
+        own.control = {options.control.cancel, {}};
         if (tells && options.control.tick)
             own.control.tick = [&](double share) {
                 options.control.tick((static_cast<double>(done) + share) / static_cast<double>(count));
             };
-        sums[i] = sum(seat, *table, scalars[i], n, own, reports[i]);
+        sums[WHET_PLANT(batch_sum_misplaced) ? 0 : i] = sum(seat, *table, scalars[i], n, own, reports[i]);
         ++done;
     };
     // Whole rounds of the workers, each with a sum of its own; what is left over, and what is large, by all together.
@@ -166,9 +167,16 @@ G1Affine Engine::sum(Seat& seat, const Table& table, const std::byte* scalars, s
     Run run(kernel_, seat.pool, table, options, report);
     run.scan(scalars, n);
     if (report.plan.n == 0) return G1Affine::infinity();
-    if (budgeted && !fits_budget(report.plan, table.held_bytes())) report.plan = run.plan_by_longest();
+    const auto slice = [&] {
+        choose_slices(report.plan, options.cut_for ? options.cut_for : seat.pool.workers(), options.slices);
+    };
+    slice();
+    if (budgeted && !fits_budget(report.plan, table.held_bytes())) {
+        report.plan = run.plan_by_longest();
+        slice();
+    }
     if (budgeted) keep_within_budget(report.plan, table.held_bytes());
-    if (!seat.workspace) seat.workspace = std::make_unique<Workspace>(ledger_, kernel_, seat.pool);
+    if (!seat.workspace) seat.workspace = std::make_unique<Workspace>(ledger_, kernel_, seat.pool.workers());
     try {
         seat.workspace->reserve(report.plan);
     } catch (...) {

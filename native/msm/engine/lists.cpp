@@ -1,6 +1,7 @@
 #include "msm/engine/lists.hpp"
 
 #include <algorithm>
+#include <atomic>
 #include <cstring>
 #include <utility>
 
@@ -9,30 +10,52 @@
 
 namespace whet::msm {
 
-ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic) {
+std::size_t Level::lists() const {
+    std::size_t sum = 0;
+    for (const RegionShape& region : regions) sum += region.lists;
+    return sum;
+}
+
+std::size_t Level::entries() const {
+    std::size_t sum = 0;
+    for (const RegionShape& region : regions) sum += region.entries;
+    return sum;
+}
+
+std::vector<std::size_t> Level::first_lists() const {
+    std::vector<std::size_t> first;
+    std::size_t next = 0;
+    for (const RegionShape& region : regions) {
+        first.push_back(next);
+        next += region.lists;
+    }
+    return first;
+}
+
+ListsBytes lists_bytes(const Levels& levels, bool endomorphic) {
     ListsBytes most;
-    for (const auto& regions : levels) {
-        std::size_t lists = 0, slots = 0, groups = 0;
-        for (const RegionShape& region : regions) {
-            lists += region.lists;
+    for (const Level& level : levels) {
+        const std::size_t lists = level.lists();
+        std::size_t slots = 0, groups = 0;
+        for (const RegionShape& region : level.regions) {
             slots += slots_of(region.entries);
             groups += groups_of(region.lists, region.entries);
         }
-        most.counters = std::max(most.counters, lists * sizeof(u32));
+        most.counters = std::max(most.counters, level.counters() * sizeof(u32));
         most.order = std::max(most.order, lists * sizeof(u32));
         most.entries = std::max(most.entries, slots * sizeof(u32));
         most.groups = std::max(most.groups, groups * sizeof(Group));
         most.targets = std::max(most.targets, groups * lanes * sizeof(u32));
-        if (&regions != &levels.front() || !endomorphic) continue;
+        if (&level != &levels.front() || !endomorphic) continue;
         most.endo_counts = lists * sizeof(u32);
         most.endo_rounds = groups * lanes * sizeof(u16);
     }
     return most;
 }
 
-Lists::Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool)
+Lists::Lists(Ledger& ledger, const Kernel& kernel, unsigned workers)
     : kernel_(kernel),
-      pool_(pool),
+      workers_(workers),
       counters_(ledger, "list counters"),
       endo_counts_(ledger, "endomorphic counts"),
       entries_(ledger, "list entries"),
@@ -43,7 +66,7 @@ Lists::Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool)
       endo_rounds_(ledger, "endomorphic rounds"),
       scratch_(ledger, "kernel scratch") {}
 
-void Lists::reserve(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic) {
+void Lists::reserve(const Levels& levels, bool endomorphic) {
     const ListsBytes bytes = lists_bytes(levels, endomorphic);
     counters_.reserve(bytes.counters);
     entries_.reserve(bytes.entries);
@@ -53,15 +76,17 @@ void Lists::reserve(const std::vector<std::vector<RegionShape>>& levels, bool en
     targets_.reserve(bytes.targets);
     endo_counts_.reserve(bytes.endo_counts);
     endo_rounds_.reserve(bytes.endo_rounds);
-    scratch_.reserve(kernel_.scratch_bytes * pool_.workers());
+    scratch_.reserve(kernel_.scratch_bytes * workers_);
 }
 
-void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected, bool endomorphic) {
+void Lists::begin(const Level& level, bool endomorphic) {
     regions_.clear();
     endomorphic_ = endomorphic;
+    slices_ = level.slices;
+    lists_ = level.lists();
     targets_by_list_.clear();
     std::size_t list = 0, slot = 0, group = 0;
-    for (const RegionShape& shape : regions) {
+    for (const RegionShape& shape : level.regions) {
         Region region{};
         region.first_list = static_cast<u32>(list);
         region.lists = static_cast<u32>(shape.lists);
@@ -72,9 +97,44 @@ void Lists::begin(const std::vector<RegionShape>& regions, std::size_t expected,
         slot += slots_of(shape.entries);
         group += groups_of(shape.lists, shape.entries);
     }
-    limit_ = length_limit(expected, list);
-    next_part_ = list;
-    std::memset(counters_.as<u32>(), 0, list * sizeof(u32));
+    limit_ = length_limit(level.entries(), lists_);
+    next_part_ = lists_;
+}
+
+u32* Lists::zeroed_counts(std::size_t index, unsigned slice) {
+    u32* const counter = slice_counts(regions_[index], slice);
+    std::memset(counter, 0, regions_[index].lists * sizeof(u32));
+    return counter;
+}
+
+void Lists::merge(std::size_t index, unsigned part) {
+    const Region& region = regions_[index];
+    const std::size_t first = std::size_t{region.lists} * part / slices_;
+    const std::size_t lists = std::size_t{region.lists} * (part + 1) / slices_ - first;
+    u32* const total = counts(region) + first;
+    std::memset(total, 0, lists * sizeof(u32));
+    for (unsigned slice = 0; slice < slices_; ++slice) {
+        if (endomorphic_ && slice == slices_ / 2 + (WHET_PLANT(slices_mapped_wrong) ? 1 : 0))
+            std::memcpy(endo_counts(region) + first, total, lists * sizeof(u32));
+        u32* const counter = slice_counts(region, slice) + first;
+        for (std::size_t list = 0; list < lists; ++list) {
+            const u32 before = total[list];
+            total[list] += counter[list];
+            counter[list] = before;
+        }
+    }
+}
+
+// With slices, the counters of one become the places where its entries begin.
+Lists::Cursor Lists::cursor(std::size_t index, unsigned slice) {
+    const Region& region = regions_[index];
+    u32* const slot = slice_counts(region, slice);
+    if (slices_ > 1) {
+        const u32* const first = counts(region);
+        for (u32 list = 0; list < region.lists; ++list)
+            slot[list] = first[list] + slot[list] * (first[list] >= region.first_long_slot ? 1 : u32{lanes});
+    }
+    return {slot, entries_.as<u32>(), region.first_long_slot};
 }
 
 void Lists::keep_endo_counts(std::size_t index) {
@@ -82,7 +142,7 @@ void Lists::keep_endo_counts(std::size_t index) {
     if (WHET_PLANT(endomorphism_lost))
         std::memset(endo_counts(region), 0, region.lists * sizeof(u32));
     else
-        std::memcpy(endo_counts(region), counts(index), region.lists * sizeof(u32));
+        std::memcpy(endo_counts(region), counts(region), region.lists * sizeof(u32));
 }
 
 // The region's lists that are not long in `order`, longest first; in an endomorphic level those of equal length by
@@ -118,7 +178,7 @@ u32 Lists::sort_by_length(const Region& region, const u32* counter, u32* order) 
 // Sorts the region's lists by length, makes groups of eight neighbours, and turns the counters into cursors.
 void Lists::lay_out(std::size_t index) {
     Region& region = regions_[index];
-    u32* const counter = counts(index);
+    u32* const counter = counts(region);
     u32* const order = order_.as<u32>() + region.first_list;
     u32* const entries = entries_.as<u32>();
     Group* const groups = unordered_.as<Group>() + region.first_group;
@@ -166,7 +226,7 @@ void Lists::lay_out(std::size_t index) {
 }
 
 // All groups of all regions, longest first, with the places their sums go to. Gives the parts of long lists numbers.
-std::vector<Lists::Parts> Lists::order_groups() {
+std::vector<Lists::Parts> Lists::order_groups(Tasks& tasks) {
     u32 place = 0;
     for (std::size_t rounds = limit_ + 1; rounds-- > 0;) {
         for (Region& region : regions_) place += std::exchange(region.by_rounds[rounds], place);
@@ -181,7 +241,7 @@ std::vector<Lists::Parts> Lists::order_groups() {
             next_part_ += count;
         }
     }
-    pool_.parallel_for(regions_.size(), [&](std::size_t index, unsigned) { place_groups(regions_[index], parts); });
+    tasks.step("order", 1, regions_.size(), [&](std::size_t index, unsigned) { place_groups(regions_[index], parts); });
     return parts;
 }
 
@@ -221,47 +281,47 @@ void Lists::place_groups(Region& region, const std::vector<Parts>& parts) {
     }
 }
 
-void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts, const Control& control) {
-    const unsigned workers = pool_.workers();
+void Lists::run_chunks(const std::byte* table, const Sums& sums, Counts& counts, Tasks& tasks) {
+    const std::size_t workers = tasks.cut_for();
     if (total_groups_ == 0) return;
-    // As many chunks for each worker, none too large for the cache and none so small that inversions show.
-    const std::size_t per_worker = (total_groups_ + workers * chunk_groups - 1) / (workers * chunk_groups);
-    const std::size_t even = (total_groups_ + workers * per_worker - 1) / (workers * per_worker);
-    const std::size_t size = std::clamp<std::size_t>(even, std::min<std::size_t>(64, chunk_groups), chunk_groups);
+    // As many chunks for each worker, none too large for the cache; two at least where there are several workers,
+    // because the first are the longest. One group fewer than `least` would make the inversions a fifth of the
+    // additions.
+    constexpr std::size_t least = 8;
+    static_assert(least <= chunk_groups);
+    const std::size_t by_cache = (total_groups_ + workers * chunk_groups - 1) / (workers * chunk_groups);
+    const std::size_t wanted = workers * std::max<std::size_t>(by_cache, workers > 1 ? 2 : 1);
+    const std::size_t size = std::clamp<std::size_t>((total_groups_ + wanted - 1) / wanted, least, chunk_groups);
     const std::size_t chunks = (total_groups_ + size - 1) / size;
-    std::vector<Counts> by_worker(workers);
+    std::vector<Counts> by_worker(tasks.workers());
     std::atomic<std::size_t> done{0};
-    const bool whole = pool_.parallel_for(
-        chunks,
-        [&](std::size_t chunk, unsigned worker) {
-            const std::size_t first = chunk * size;
-            const Chunk work = {table,
-                                entries_.as<u32>(),
-                                groups_.as<Group>() + first,
-                                std::min(size, total_groups_ - first),
-                                targets_.as<u32>() + lanes * first,
-                                endomorphic_ ? endo_rounds_.as<u16>() + lanes * first : nullptr,
-                                sums.points,
-                                sums.present,
-                                scratch_.as<std::byte>() + kernel_.scratch_bytes * worker};
-            kernel_.sum_lists(work, by_worker[worker]);
-            const std::size_t finished = done.fetch_add(1, std::memory_order_relaxed) + 1;
-            if (worker == 0) control.report(static_cast<double>(finished) / static_cast<double>(chunks));
-        },
-        control.cancel);
-    if (!whole) throw_cancelled();
+    tasks.step("add", 0, chunks, [&](std::size_t chunk, unsigned worker) {
+        const std::size_t first = chunk * size;
+        const Chunk work = {table,
+                            entries_.as<u32>(),
+                            groups_.as<Group>() + first,
+                            std::min(size, total_groups_ - first),
+                            targets_.as<u32>() + lanes * first,
+                            endomorphic_ ? endo_rounds_.as<u16>() + lanes * first : nullptr,
+                            sums.points,
+                            sums.present,
+                            scratch_.as<std::byte>() + kernel_.scratch_bytes * worker};
+        kernel_.sum_lists(work, by_worker[worker]);
+        const std::size_t finished = done.fetch_add(1, std::memory_order_relaxed) + 1;
+        if (worker == 0) tasks.control.report(static_cast<double>(finished) / static_cast<double>(chunks));
+    });
     for (const Counts& one : by_worker) counts += one;
 }
 
 // Sums of parts to sums of lists: the parts are points of a table of their own, and the level starts anew.
-void Lists::add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, const Control& control) {
+void Lists::add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, Tasks& tasks) {
     std::size_t entries = 0;
     for (const Parts& list : parts) entries += list.count;
     const std::size_t part_base = next_part_;
-    begin({{parts.size(), entries}}, entries);
+    begin({{{parts.size(), entries}}});
     next_part_ = part_base;
     for (const Parts& list : parts) targets_by_list_.push_back(list.target);
-    u32* const counter = this->counts(0);
+    u32* const counter = zeroed_counts(0);
     for (std::size_t l = 0; l < parts.size(); ++l) {
         for (u32 i = 0; i < parts[l].count; ++i) counter[l] += sums.present[parts[l].first + i];
     }
@@ -273,17 +333,17 @@ void Lists::add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& co
             if (sums.present[part]) to.place(l, entry_of(part));
         }
     }
-    const std::vector<Parts> deeper = order_groups();
-    run_chunks(sums.points, sums, counts, control);
-    if (!deeper.empty()) add_up(deeper, sums, counts, control);
+    const std::vector<Parts> deeper = order_groups(tasks);
+    run_chunks(sums.points, sums, counts, tasks);
+    if (!deeper.empty()) add_up(deeper, sums, counts, tasks);
 }
 
-void Lists::sum(const std::byte* table, const Sums& sums, Counts& counts, const Control& control) {
+void Lists::sum(const std::byte* table, const Sums& sums, Counts& counts, Tasks& tasks) {
     const std::size_t lists = next_part_;
     std::memset(sums.present, 0, lists);
-    const std::vector<Parts> parts = order_groups();
-    run_chunks(table, sums, counts, control);
-    if (!parts.empty() && !WHET_PLANT(split_list_lost)) add_up(parts, sums, counts, control);
+    const std::vector<Parts> parts = order_groups(tasks);
+    run_chunks(table, sums, counts, tasks);
+    if (!parts.empty() && !WHET_PLANT(split_list_lost)) add_up(parts, sums, counts, tasks);
 }
 
 }  // namespace whet::msm

@@ -2,17 +2,16 @@
 //
 // One Lists object serves every level of a computation (buckets, rows and columns, bits): its buffers are as large as
 // the largest level needs. A level consists of regions (one per window) that are counted, laid out and filled
-// independently, by one task each; then the groups of all regions are put in one order, longest first, and summed in
-// chunks.
+// independently: by one task each, or, where there are more workers than regions, in slices with counters of their own.
+// Then the groups of all regions are put in one order, longest first, and summed in chunks.
 #pragma once
 
-#include <atomic>
-#include <functional>
+#include <array>
 #include <vector>
 
-#include "graph/pool/pool.hpp"
 #include "msm/affine/chunk.hpp"
 #include "msm/engine/memory.hpp"
+#include "msm/engine/tasks.hpp"
 
 namespace whet::msm {
 
@@ -51,6 +50,16 @@ struct RegionShape {
     std::size_t lists;
     std::size_t entries;  // at most
 };
+struct Level {
+    std::vector<RegionShape> regions;
+    unsigned slices = 1;  // of each region; even where lists begin with endomorphic entries, or one
+
+    std::size_t lists() const;
+    std::size_t entries() const;
+    std::vector<std::size_t> first_lists() const;  // of each region, in the lists of all
+    // Counters of every list: one, which becomes where the next entry goes; or one for each slice beside it.
+    std::size_t counters() const { return lists() * (slices > 1 ? slices + 1 : 1); }
+};
 
 // Where the sums of a level go: one per list, then the parts.
 struct Sums {
@@ -58,38 +67,30 @@ struct Sums {
     u8* present;
 };
 
-// What a run obeys and reports. `tick` gets the share of the work that is done; only the calling thread calls it, and
-// it must not throw.
-struct Control {
-    const std::atomic<bool>* cancel = nullptr;
-    std::function<void(double)> tick;
-    double base = 0, span = 0;  // the share before the current step, and of it
-    void report(double part) const {
-        if (tick) tick(base + span * part);
-    }
-};
-
 // Bytes of every buffer of a Lists object that serves these levels. Only the first has lists with endomorphic entries,
 // if it does.
 struct ListsBytes {
     std::size_t counters = 0, entries = 0, order = 0, groups = 0, targets = 0, endo_counts = 0, endo_rounds = 0;
 };
-ListsBytes lists_bytes(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic);
+using Levels = std::array<Level, 3>;
+ListsBytes lists_bytes(const Levels& levels, bool endomorphic);
 
 class Lists {
   public:
-    Lists(Ledger& ledger, const Kernel& kernel, graph::Pool& pool);
+    Lists(Ledger& ledger, const Kernel& kernel, unsigned workers);
     // Makes room for any of these levels.
-    void reserve(const std::vector<std::vector<RegionShape>>& levels, bool endomorphic);
+    void reserve(const Levels& levels, bool endomorphic);
 
-    // Starts a level. `expected` is at least the number of entries that will be counted. With `endomorphic`, entries
-    // that the endomorphism maps are counted and placed before all others, and every region says when it has counted
-    // them.
-    void begin(const std::vector<RegionShape>& regions, std::size_t expected, bool endomorphic = false);
+    // Starts a level. With `endomorphic`, entries that the endomorphism maps are counted and placed before all others:
+    // they are those of the first half of the slices, or a region of one slice says when it has counted them.
+    void begin(const Level& level, bool endomorphic = false);
     void keep_endo_counts(std::size_t region);
 
-    // Counters of a region's lists, zero at the start of a level. Count, lay out, then fill through the cursor.
-    u32* counts(std::size_t region) { return counters_.as<u32>() + regions_[region].first_list; }
+    // Count, merge if there are slices, lay out, then fill through the cursors. A slice's entries come after those of
+    // the slices before it, so lists are the same however many there are.
+    u32* zeroed_counts(std::size_t region, unsigned slice = 0);
+    // Part `part` of as many as there are slices: its lists' totals, and how many entries come before each slice's.
+    void merge(std::size_t region, unsigned part);
     void lay_out(std::size_t region);
     struct Cursor {
         u32* slot;  // of each list: where its next entry goes
@@ -102,11 +103,10 @@ class Lists {
         }
         void prefetch(std::size_t list) const { __builtin_prefetch(entries + slot[list], 1); }
     };
-    Cursor cursor(std::size_t region) { return {counts(region), entries_.as<u32>(), regions_[region].first_long_slot}; }
+    Cursor cursor(std::size_t region, unsigned slice = 0);
 
-    // Sums all lists. The sum of list l of a region goes to index first_list(region) + l.
-    void sum(const std::byte* table, const Sums& sums, Counts& counts, const Control& control);
-    std::size_t first_list(std::size_t region) const { return regions_[region].first_list; }
+    // Sums all lists. The sum of list l of a region goes to index first_lists()[region] + l of its level.
+    void sum(const std::byte* table, const Sums& sums, Counts& counts, Tasks& tasks);
 
   private:
     struct LongList {
@@ -128,20 +128,27 @@ class Lists {
     };
 
     u32 sort_by_length(const Region& region, const u32* counter, u32* order);
-    std::vector<Parts> order_groups();
+    std::vector<Parts> order_groups(Tasks& tasks);
     void place_groups(Region& region, const std::vector<Parts>& parts);
-    void run_chunks(const std::byte* table, const Sums& sums, Counts& counts, const Control& control);
-    void add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, const Control& control);
+    void run_chunks(const std::byte* table, const Sums& sums, Counts& counts, Tasks& tasks);
+    void add_up(const std::vector<Parts>& parts, const Sums& sums, Counts& counts, Tasks& tasks);
     u32 target_of(u32 list) const { return targets_by_list_.empty() ? list : targets_by_list_[list]; }
 
     const Kernel& kernel_;
-    graph::Pool& pool_;
+    const unsigned workers_;
     u32* endo_counts(const Region& region) const { return endo_counts_.as<u32>() + region.first_list; }
+    // Of all entries; where the next one goes after lay_out.
+    u32* counts(const Region& region) const { return counters_.as<u32>() + region.first_list; }
+    u32* slice_counts(const Region& region, unsigned slice) const {
+        return counts(region) + (slices_ > 1 ? (slice + 1) * lists_ : 0);
+    }
 
     Block counters_, endo_counts_, entries_, order_, unordered_, groups_, targets_, endo_rounds_, scratch_;
     std::vector<Region> regions_;
     std::vector<u32> targets_by_list_;  // empty: a list's sum goes where the list is
     bool endomorphic_ = false;
+    unsigned slices_ = 1;
+    std::size_t lists_ = 0;  // of the level
     std::size_t limit_ = longest_limit;
     std::size_t total_groups_ = 0;
     std::size_t next_part_ = 0;

@@ -31,7 +31,8 @@ struct Plan {
     unsigned blocks = 1;  // parts of a half, and blocks of the table that are used
     unsigned bits = 0;    // the digits of a part cover this many; those of all parts have room for the sign
     unsigned windows = 0;
-    unsigned batch = 0;  // windows worked on together
+    unsigned batch = 0;                   // windows worked on together
+    unsigned slices = 1, row_slices = 1;  // of a window, sorted into buckets and into rows by a task each
     std::array<u8, max_windows> width{};
 
     std::size_t halves() const { return glv ? 2 * n : n; }

@@ -11,9 +11,6 @@
 
 namespace whet::msm {
 
-enum class Stage : unsigned { scan, digits, sort, buckets, rows, bits, finish, count };
-const char* stage_name(Stage stage);
-
 struct Report {
     Plan plan;
     Counts counts;
@@ -26,7 +23,10 @@ struct Report {
 struct RunOptions {
     std::size_t offset = 0;  // first point
     unsigned windows = 0;    // 0: by the table
-    Control control;
+    Control control{};
+    unsigned slices = 0;     // of every window; 0: by the workers
+    unsigned cut_for = 0;    // workers that the work is cut for; 0: those there are
+    Trace* trace = nullptr;  // gets the steps of the run
 };
 
 class StageClock {
@@ -46,15 +46,15 @@ class StageClock {
 
 // The rooms of a run. They only grow, and serve one run after the other.
 struct Workspace {
-    Workspace(Ledger& ledger, const Kernel& kernel, graph::Pool& pool)
-        : lists(ledger, kernel, pool),
+    Workspace(Ledger& ledger, const Kernel& kernel, unsigned workers)
+        : lists(ledger, kernel, workers),
           digits(ledger, "digits"),
           sums{{ledger, "bucket sums"}, {ledger, "row sums"}, {ledger, "bit sums"}},
           present{{ledger, "buckets present"}, {ledger, "rows present"}, {ledger, "bits present"}} {}
 
     void reserve(const Plan& plan) {
         const auto levels = levels_of(plan, 0, plan.batch);
-        lists.reserve({levels[0], levels[1], levels[2]}, plan.glv);
+        lists.reserve(levels, plan.glv);
         digits.reserve(plan.batch * plan.digits() * sizeof(std::int16_t));
         for (std::size_t i = 0; i < 3; ++i) {
             sums[i].reserve(sums_of(levels[i]) * point_bytes);
@@ -73,10 +73,9 @@ class Run {
   public:
     Run(const Kernel& kernel, graph::Pool& pool, const Table& table, const RunOptions& options, Report& report)
         : kernel_(kernel),
-          pool_(pool),
           table_(table),
           options_(options),
-          control_(options.control),
+          tasks_(pool, options.control, options.cut_for, options.trace),
           report_(report),
           clock_(report) {
         bit_.fill(G1Affine::infinity());
@@ -97,16 +96,19 @@ class Run {
     void keep_bits(Workspace& workspace, unsigned first, unsigned last);
 
     template <class Body>
-    void parallel(std::size_t tasks, Body&& body) {
-        if (!pool_.parallel_for(tasks, body, control_.cancel)) throw_cancelled();
-        control_.report(0);
+    void step(const char* what, unsigned per_window, std::size_t tasks, Body&& body) {
+        tasks_.step(what, per_window, tasks, body);
+        tasks_.control.report(0);
     }
+    template <class Count, class Place>
+    u64 fill(Lists& lists, const Level& level, bool endomorphic, Count&& count, Place&& place);
+    template <class Each>
+    void fill_from_sums(Lists& lists, const Level& level, Each&& each);
 
     const Kernel& kernel_;
-    graph::Pool& pool_;
     const Table& table_;
     const RunOptions& options_;
-    Control control_;
+    Tasks tasks_;
     Report& report_;
     StageClock clock_;
     std::size_t busy_ = 0;  // scalars that are not zero

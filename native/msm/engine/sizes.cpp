@@ -1,27 +1,42 @@
 #include "msm/engine/sizes.hpp"
 
+#include <algorithm>
+
 #include "msm/affine/small.hpp"
 
 namespace whet::msm {
 
-std::array<std::vector<RegionShape>, 3> levels_of(const Plan& plan, unsigned first, unsigned last) {
-    std::array<std::vector<RegionShape>, 3> levels;
+namespace {
+
+// A slice is worth a task of its own from so many entries on, and its counters cost a pass over the lists.
+constexpr std::size_t least_entries = 4096, entries_per_list = 1;
+
+// Tasks are of one size: they leave nobody idle if they are as many as workers, or a multiple, or many more.
+unsigned slices_for(const RegionShape& region, std::size_t regions, unsigned workers) {
+    if (regions % workers == 0 || regions >= 4 * workers) return 1;
+    const std::size_t wanted = (2 * workers + regions - 1) / regions;
+    const std::size_t worth = region.entries / std::max(least_entries, entries_per_list * region.lists);
+    return static_cast<unsigned>(std::clamp<std::size_t>(worth, 1, wanted));
+}
+
+}  // namespace
+
+Levels levels_of(const Plan& plan, unsigned first, unsigned last) {
+    Levels levels;
+    levels[0].slices = plan.slices;
+    levels[1].slices = plan.row_slices;
     for (unsigned w = first; w < last; ++w) {
         const Grid grid = grid_of(plan, w);
-        levels[0].push_back({plan.buckets(w) + 1, plan.digits()});
-        levels[1].push_back({grid.lists(), 2 * plan.buckets(w)});
-        levels[2].push_back({grid.width, grid.rows() * (grid.width - grid.low_bits) + grid.columns() * grid.low_bits});
+        levels[0].regions.push_back({plan.buckets(w) + 1, plan.digits()});
+        levels[1].regions.push_back({grid.lists(), 2 * plan.buckets(w)});
+        levels[2].regions.push_back(
+            {grid.width, grid.rows() * (grid.width - grid.low_bits) + grid.columns() * grid.low_bits});
     }
     return levels;
 }
 
-std::size_t sums_of(const std::vector<RegionShape>& level) {
-    std::size_t lists = 0, entries = 0;
-    for (const RegionShape& region : level) {
-        lists += region.lists;
-        entries += region.entries;
-    }
-    return lists + parts_of(entries) + 8 * lanes * level.size();
+std::size_t sums_of(const Level& level) {
+    return level.lists() + parts_of(level.entries()) + 8 * lanes * level.regions.size();
 }
 
 Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
@@ -33,10 +48,27 @@ Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned sc
     return plan;
 }
 
+void choose_slices(Plan& plan, unsigned workers, unsigned forced) {
+    if (plan.small || plan.n == 0) return;
+    plan.slices = plan.row_slices = 1;
+    const Levels levels = levels_of(plan, 0, plan.batch);
+    plan.slices = forced ? forced : slices_for(levels[0].regions[0], plan.batch, workers);
+    plan.row_slices = forced ? forced : slices_for(levels[1].regions[0], plan.batch, workers);
+    if (plan.glv && plan.slices > 1) plan.slices += plan.slices % 2;
+}
+
 void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
                std::size_t budget_bytes) {
-    while (plan.batch > 1 && total_bytes(memory_map(kernel, threads, prepared_bytes, plan)) > budget_bytes)
-        limit_batch(plan, plan.batch - 1);
+    while (total_bytes(memory_map(kernel, threads, prepared_bytes, plan)) > budget_bytes) {
+        if (plan.slices > 1 || plan.row_slices > 1) {
+            plan.slices = plan.row_slices = 1;
+        } else if (plan.batch > 1) {
+            limit_batch(plan, plan.batch - 1);
+            choose_slices(plan, threads);
+        } else {
+            return;
+        }
+    }
 }
 
 std::size_t total_bytes(const std::vector<MapRow>& map) {
@@ -48,7 +80,7 @@ std::size_t total_bytes(const std::vector<MapRow>& map) {
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan) {
     if (plan.small) return {{"prepared points", prepared_bytes}, {"small sums", small_bytes(kernel, plan.n)}};
     const auto levels = levels_of(plan, 0, plan.batch);
-    const ListsBytes lists = lists_bytes({levels[0], levels[1], levels[2]}, plan.glv);
+    const ListsBytes lists = lists_bytes(levels, plan.glv);
     std::vector<MapRow> map = {{"prepared points", prepared_bytes},
                                {"digits", plan.batch * plan.digits() * sizeof(std::int16_t)},
                                {"list counters", lists.counters},

@@ -1,7 +1,6 @@
 // What a run of a plan allocates, in closed form: the shapes of its three levels of lists, and bytes by name.
 #pragma once
 
-#include <array>
 #include <vector>
 
 #include "msm/engine/lists.hpp"
@@ -19,9 +18,9 @@ struct Grid {
 inline Grid grid_of(const Plan& plan, unsigned window) { return {plan.width[window], plan.width[window] / 2u}; }
 
 // The three levels of a batch of windows: buckets (list 0 is the zero digit and stays empty), rows and columns, bits.
-std::array<std::vector<RegionShape>, 3> levels_of(const Plan& plan, unsigned first, unsigned last);
+Levels levels_of(const Plan& plan, unsigned first, unsigned last);
 // Sums that a level makes, those of parts included.
-std::size_t sums_of(const std::vector<RegionShape>& level);
+std::size_t sums_of(const Level& level);
 
 struct MapRow {
     const char* name;
@@ -32,10 +31,14 @@ struct MapRow {
 Plan plan_for(const Kernel& kernel, std::size_t n, std::size_t busy, unsigned scalar_bits, unsigned windows,
               unsigned factor);
 
+// Slices of windows, so that as many workers have something to sort; `forced` are taken as they are, 0 chooses.
+void choose_slices(Plan& plan, unsigned workers, unsigned forced = 0);
+
 // What an engine allocates for a run of this plan, prepared points included.
 std::vector<MapRow> memory_map(const Kernel& kernel, unsigned threads, std::size_t prepared_bytes, const Plan& plan);
 std::size_t total_bytes(const std::vector<MapRow>& map);
-// As many windows at once as the budget allows; one at least, whether that fits or not.
+// As many windows at once as the budget allows, in slices where that leaves room for their counters; one window at
+// least, whether that fits or not.
 void fit_batch(Plan& plan, const Kernel& kernel, unsigned threads, std::size_t prepared_bytes,
                std::size_t budget_bytes);
 

@@ -11,6 +11,7 @@ from threading import Lock
 from typing import Protocol, Self
 
 from whet._native import msm as native
+from whet.msm.trace import Step
 from whet.msm.validate import Limbs
 from whet.protocol import MemoryRow
 
@@ -97,6 +98,17 @@ class Affine:
 
         limbs, work = self._native.run(scalars, offset, self._windows, poll)
         return limbs.reshape(8), work
+
+    def trace(
+        self, scalars: Limbs, offset: int = 0, *, slices: int = 0, cut_for: int = 0
+    ) -> tuple[Limbs, Mapping[str, int], list[Step]]:
+        """One call with the processor time of every task, for `whet.msm.trace`.
+
+        `cut_for` cuts the work as for so many threads, whatever there are; `slices` sorts every window in so many.
+        """
+        limbs, work, steps = self._native.trace(scalars, offset, self._windows, slices, cut_for)
+        told = [Step(stage, name, first, each, tuple(task_ns)) for stage, name, first, each, task_ns in steps]
+        return limbs.reshape(8), work, told
 
     def run_batch(self, vectors: Sequence[Limbs], offset: int) -> list[tuple[Limbs, Mapping[str, int]]]:
         """One answer per vector, all of one length: each thread takes whole sums where there are enough of them."""
