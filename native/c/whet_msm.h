@@ -4,7 +4,8 @@
  * little-endian, any value. An engine is a number, not an address: one that was freed, or never was, is refused.
  *
  * Any function may be called from any thread, during any other call. Calls on one engine take turns, each with all of
- * its threads. Nothing is constant time: keep secrets that must not leak out of it.
+ * its threads, or have a thread each where many come at once. Nothing is constant time: keep secrets that must not leak
+ * out of it.
  */
 #ifndef WHET_MSM_H
 #define WHET_MSM_H

@@ -48,6 +48,7 @@
 // Faults of calls at the same time, which the thread sanitizer must see; they need not change an answer.
 #define WHET_RACE_PLANT_LIST(X) \
     X(turn_not_taken)           \
+    X(seat_shared)              \
     X(trimmed_in_a_call)        \
     X(closed_without_lock)
 

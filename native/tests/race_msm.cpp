@@ -90,6 +90,28 @@ void one_engine(const Setting& setting, const Kernel& kernel, unsigned workers) 
     });
 }
 
+// So many calls that each has a thread to itself, with a larger one, and points anew, in between.
+void beside_each_other(const Setting& setting, const Kernel& kernel) {
+    Engine engine(kernel, 2);
+    setting.prepare(engine);
+    std::atomic<unsigned> alone = 0;
+    at_once(5, [&](unsigned t) {
+        for (int repeat = 0; repeat < 6; ++repeat) {
+            if (t == 4) {
+                if (repeat % 2) engine.trim();
+                engine.fill(0, bytes_of(setting.points), n, true);
+                continue;
+            }
+            Report report;
+            const std::size_t count = (t + static_cast<unsigned>(repeat)) % 2 ? 3 : n;
+            const G1Affine sum = engine.run(bytes_of(setting.scalars), count, {}, report);
+            CHECK(sum == (count == n ? setting.whole : setting.few));
+            alone += report.workers == 1;
+        }
+    });
+    CHECK(alone > 6);
+}
+
 void several_engines(const Setting& setting, const Kernel& kernel) {
     std::vector<std::unique_ptr<Engine>> engines;
     for (int i = 0; i < 3; ++i) engines.push_back(std::make_unique<Engine>(kernel, 2));
@@ -214,6 +236,7 @@ int main(int count, char** words) {
         const Kernel& kernel = find_kernel(backend);
         one_engine(setting, kernel, 1);
         one_engine(setting, kernel, 3);
+        beside_each_other(setting, kernel);
         several_engines(setting, kernel);
         batches(setting, kernel);
         closed_meanwhile(setting, kernel);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -114,3 +115,23 @@ def test_with_multiples_and_within_a_budget():
     for options in ({"precompute": 8}, {"memory_budget": 1 << 26}, {"precompute": 4, "memory_budget": 1 << 26}):
         with engine(threads=2, **options) as made:
             assert made.batch(VECTORS) == SUMS
+
+
+def test_many_calls_at_once_have_a_thread_each_and_one_alone_has_all():
+    made = Affine.prepared(POINTS, threads=2)
+    workers: list[int] = []
+
+    def calling(number: int) -> None:
+        for _ in range(10):
+            limbs, told = made.run(VECTORS[number], 0)
+            assert Point.from_bytes(limbs.tobytes()) == SUMS[number]
+            workers.append(told["workers"])
+
+    with ThreadPoolExecutor(4) as callers:
+        list(callers.map(calling, range(4)))
+    assert len(workers) == 40 and workers.count(1) > 20
+    assert made.run(VECTORS[0], 0)[1]["workers"] == 2
+    made.set_budget(2**26)  # with a budget there is one call at a time
+    with ThreadPoolExecutor(4) as callers:
+        told = [one for _, one in callers.map(lambda _: made.run(VECTORS[0], 0), range(8))]
+    assert {one["workers"] for one in told} == {2}

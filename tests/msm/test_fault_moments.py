@@ -36,6 +36,27 @@ if child == 0:
         os._exit(0 if fresh(scalars) == expected and msm([(1, 2)], [1]) == msm([(1, 2)], [1]) else 9)
 print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), engine(scalars) == expected)
 """
+FORK_IN_A_CALL = """
+from whet.errors import BadInput
+over = False
+def calling():
+    while not over: assert engine(scalars) == expected
+callers = [threading.Thread(target=calling) for _ in range(3)]
+for caller in callers: caller.start()
+codes = set()
+for _ in range(20):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        try:
+            os._exit(0 if engine(scalars) == expected else 9)
+        except BadInput as refused:
+            os._exit(0 if "forked while the engine was computing" in str(refused) else 8)
+    codes.add(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+over = True
+for caller in callers: caller.join()
+print(codes, engine(scalars) == expected)
+"""
 SIGNALS = """
 class Alarm(Exception): pass
 def ring(*_): raise Alarm
@@ -55,8 +76,14 @@ print(stopped > 5, engine(scalars) == expected)
 
 @pytest.mark.parametrize(
     ("script", "threads", "said"),
-    [(SIXTEEN, 16, "16 True"), (FORK, 2, "0 True"), (SIGNALS, 1, "True True"), (SIGNALS, 2, "True True")],
-    ids=["sixteen", "fork", "signals-1", "signals-2"],
+    [
+        (SIXTEEN, 16, "16 True"),
+        (FORK, 2, "0 True"),
+        (FORK_IN_A_CALL, 2, "{0} True"),
+        (SIGNALS, 1, "True True"),
+        (SIGNALS, 2, "True True"),
+    ],
+    ids=["sixteen", "fork", "fork-in-a-call", "signals-1", "signals-2"],
 )
 def test_answers_at_any_moment(script, threads, said):
     command = [sys.executable, "-c", SETTING + script, str(threads)]

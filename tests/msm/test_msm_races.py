@@ -30,7 +30,7 @@ def test_calls_at_the_same_time_have_no_race(tried):
     tried("native checks", int(done.stdout.split(" checks held")[0].rsplit(maxsplit=1)[-1]))
 
 
-@pytest.mark.parametrize("fault", ["turn_not_taken", "trimmed_in_a_call", "closed_without_lock"])
+@pytest.mark.parametrize("fault", ["turn_not_taken", "seat_shared", "trimmed_in_a_call", "closed_without_lock"])
 def test_a_lock_that_is_left_out_is_seen(fault, tried):
     for _ in range(5):  # memory that is given back in the middle of a call can end it before the sanitizer looks
         done = race(fault)

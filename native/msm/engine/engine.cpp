@@ -1,7 +1,6 @@
 #include "msm/engine/engine.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 #include "msm/affine/small.hpp"
@@ -11,37 +10,48 @@
 namespace whet::msm {
 
 Engine::Engine(const Kernel& kernel, unsigned threads, unsigned precompute)
-    : kernel_(kernel), pool_(threads), precompute_(precompute) {
+    : kernel_(kernel),
+      pool_(threads),
+      precompute_(precompute),
+      turns_(pool_.workers(), trim_wanted_),
+      alone_(pool_.workers()) {
     if (precompute < 1 || precompute > max_factor)
         throw EngineError(Trouble::bad_input, "precompute = " + std::to_string(precompute),
                           "give 1 to " + std::to_string(max_factor));
 }
 
-// The engine to oneself. Given up at the end of the scope, and with it what trim() asked for in the meantime.
+// The engine, or a seat of it. Given up at the end of the scope, and with it what trim() asked for in the meantime.
 class Engine::Turn {
   public:
-    Turn(Engine& engine, const Control& control) : engine_(engine), lock_(engine.turn_, std::defer_lock) {
-        if (engine.turn_owner_.load(std::memory_order_relaxed) == std::this_thread::get_id())
-            throw EngineError(Trouble::bad_input, "the engine was called from inside one of its own calls",
-                              "return from the callback or signal handler first, or use another engine there");
-        while (!WHET_RACE_PLANT(turn_not_taken) && !lock_.try_lock_for(std::chrono::milliseconds(5))) {
-            if (control.cancel && control.cancel->load()) throw_cancelled();
-            control.report(0);
-        }
-        engine.turn_owner_.store(std::this_thread::get_id(), std::memory_order_relaxed);
+    Turn(Engine& engine, const Control& control, unsigned alone_from = 0)
+        : engine_(engine), planted_(WHET_RACE_PLANT(turn_not_taken)) {
+        if (!planted_) seat_ = engine.turns_.enter(control, alone_from);
     }
     ~Turn() {
         // A call that waited while the engine was closed has made a workspace anew.
         if (engine_.closed_) engine_.trim_wanted_ = true;
-        engine_.turn_owner_.store({}, std::memory_order_relaxed);
-        if (lock_.owns_lock()) lock_.unlock();
+        if (!planted_) engine_.turns_.leave(seat_);
         engine_.trim_if_wanted();
     }
+    Turn(const Turn&) = delete;
+    Turn& operator=(const Turn&) = delete;
+    Seat& seat() const { return seat_ == Turns::everything ? engine_.together_ : engine_.alone(seat_); }
 
   private:
     Engine& engine_;
-    std::unique_lock<std::timed_mutex> lock_;
+    const bool planted_;
+    unsigned seat_ = Turns::everything;
 };
+
+Engine::Seat& Engine::alone(unsigned worker) {
+    if (!alone_[worker]) alone_[worker] = std::make_unique<Alone>(ledger_);
+    return alone_[worker]->seat;
+}
+
+unsigned Engine::alone_from(std::size_t n) const {
+    if (threads() == 1 || !may_be_alone(n)) return 0;
+    return static_cast<unsigned>(std::clamp<std::size_t>(n / points_per_thread, 2, threads()));
+}
 
 std::shared_ptr<Table> Engine::require_table() const {
     const std::lock_guard lock(table_lock_);
@@ -96,17 +106,17 @@ void Engine::trim() {
 // Who finds the turn taken can leave: its owner comes here after giving it up.
 void Engine::trim_if_wanted() {
     while (trim_wanted_) {
-        const std::unique_lock turn(turn_, std::try_to_lock);
-        if (!turn && !WHET_RACE_PLANT(trimmed_in_a_call)) return;
-        if (!trim_wanted_.exchange(false)) continue;
-        release_rooms();
+        const bool entered = turns_.try_enter();
+        if (!entered && !WHET_RACE_PLANT(trimmed_in_a_call)) return;
+        if (trim_wanted_.exchange(false)) release_rooms();
+        if (entered) turns_.leave(Turns::everything);
     }
 }
 
 void Engine::release_rooms() {
     together_.workspace.reset();
     together_.small.release();
-    alone_.clear();
+    for (auto& one : alone_) one.reset();
 }
 
 void Engine::close() {
@@ -122,9 +132,9 @@ void Engine::close() {
 
 G1Affine Engine::run(const std::byte* scalars, std::size_t n, const RunOptions& options, Report& report) {
     const std::shared_ptr<Table> table = require_points(n, options.offset);
-    const Turn turn(*this, options.control);
+    const Turn turn(*this, options.control, alone_from(n));
     table->require_whole();
-    return sum(together_, *table, scalars, n, options, report);
+    return sum(turn.seat(), *table, scalars, n, options, report);
 }
 
 std::vector<G1Affine> Engine::run_batch(const std::vector<const std::byte*>& scalars, std::size_t n,
@@ -149,10 +159,8 @@ std::vector<G1Affine> Engine::run_batch(const std::vector<const std::byte*>& sca
     };
     // Whole rounds of the workers, each with a sum of its own; what is left over, and what is large, by all together.
     const unsigned workers = threads();
-    const bool alone = workers > 1 && budget_bytes_ == 0 && n <= most_alone;
-    const std::size_t spread = alone ? count - count % workers : 0;
-    while (alone_.size() < std::min<std::size_t>(spread, workers)) alone_.push_back(std::make_unique<Alone>(ledger_));
-    const auto body = [&](std::size_t i, unsigned worker) { one(i, alone_[worker]->seat, worker == 0); };
+    const std::size_t spread = workers > 1 && may_be_alone(n) ? count - count % workers : 0;
+    const auto body = [&](std::size_t i, unsigned worker) { one(i, alone(worker), worker == 0); };
     if (!pool_.parallel_for(spread, body, options.control.cancel)) throw_cancelled();
     for (std::size_t i = spread; i < count; ++i) one(i, together_, true);
     return sums;

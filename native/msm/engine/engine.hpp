@@ -6,11 +6,11 @@
 #include <memory>
 #include <mutex>
 #include <string>
-#include <thread>
 #include <vector>
 
 #include "curve/bn254.hpp"
 #include "msm/engine/run.hpp"
+#include "msm/engine/turns.hpp"
 
 namespace whet::msm {
 
@@ -21,8 +21,9 @@ const Kernel& find_kernel(const std::string& name);
 
 class Engine {
   public:
-    // Calls from several threads take turns: each has all workers of the pool. A call from inside a call, which the
-    // tick of its control could make, is refused.
+    // Calls from several threads take turns, each with all workers of the pool; where there are so many of them that
+    // a thread each keeps more cores busy, see alone_from(), they run beside each other. A call from inside a call,
+    // which the tick of its control could make, is refused.
     // precompute: so many multiples of each point, of 64 bytes each, may be prepared: choose_factor says how many are
     // worth it. A file has its own.
     Engine(const Kernel& kernel, unsigned threads, unsigned precompute = 1);
@@ -97,6 +98,11 @@ class Engine {
         Seat seat;
     };
     static constexpr std::size_t most_alone = std::size_t{1} << 16;  // points; one sum of more fills the threads
+    static constexpr std::size_t points_per_thread = 256;            // that it takes to keep one more thread busy
+    bool may_be_alone(std::size_t n) const { return budget_bytes_ == 0 && n <= most_alone; }
+    // From how many calls at once on sums of n points had better have a thread each; 0 for never.
+    unsigned alone_from(std::size_t n) const;
+    Seat& alone(unsigned worker);
     std::shared_ptr<Table> require_points(std::size_t n, std::size_t offset) const;
     G1Affine sum(Seat& seat, const Table& table, const std::byte* scalars, std::size_t n, const RunOptions& options,
                  Report& report);
@@ -114,12 +120,10 @@ class Engine {
     std::shared_ptr<Table> table_;
     std::atomic<bool> closed_{false};  // written under the lock
     std::atomic<std::size_t> budget_bytes_{0};
-    std::timed_mutex turn_;
-    std::atomic<std::thread::id> turn_owner_{};  // written by the owner of the turn; others only compare it with theirs
     std::atomic<bool> trim_wanted_{false};
-    // Under the turn.
-    Seat together_{ledger_, pool_};
-    std::vector<std::unique_ptr<Alone>> alone_;  // by worker
+    Turns turns_;
+    Seat together_{ledger_, pool_};              // of whoever has everything
+    std::vector<std::unique_ptr<Alone>> alone_;  // each of whoever has the seat; all of whoever has everything
 };
 
 }  // namespace whet::msm

@@ -31,7 +31,9 @@ Progress = Callable[[float], object]
 
 
 class Affine:
-    """Prepared points on one kernel. Calls from several threads take turns; each has all `threads`."""
+    """Prepared points on one kernel. Calls from several threads take turns, each with all `threads`; where so many come
+    at once that a thread each keeps more cores busy, they run beside each other.
+    """
 
     def __init__(
         self, backend: str = "auto", threads: int | None = None, windows: int = 0, precompute: int = 1
