@@ -44,6 +44,11 @@ unsigned Turns::State::sit_down(bool alone) {
     return WHET_RACE_PLANT(seat_shared) ? 0 : static_cast<unsigned>(seat - seats.begin());
 }
 
+// Nobody else can enter: to wake the others would only take cores from those who compute.
+void Turns::State::call_first() {
+    if (!waiting.empty()) waiting.front().changed->notify_one();
+}
+
 unsigned Turns::enter(const Control& control, unsigned alone_from) {
     State* const found = current();
     if (found == nullptr)
@@ -58,13 +63,14 @@ unsigned Turns::enter(const Control& control, unsigned alone_from) {
     const bool alone = alone_from != 0 && state.inside + state.waiting.size() + 1 >= alone_from;
     // A call from the callback of one that waits goes before it, since that one waits for it.
     const auto mine = std::ranges::find(state.waiting, me, &Waiting::who);
-    const auto place = state.waiting.insert(mine, {me, alone});
+    std::condition_variable changed;
+    const auto place = state.waiting.insert(mine, {me, alone, &changed});
     const auto give_up_place = [&] {
         state.waiting.erase(place);
-        state.changed.notify_all();
+        state.call_first();
     };
     while (place != state.waiting.begin() || !state.has_room(alone, draining_)) {
-        if (state.changed.wait_for(lock, between_looks) == std::cv_status::no_timeout) continue;
+        if (changed.wait_for(lock, between_looks) == std::cv_status::no_timeout) continue;
         lock.unlock();
         try {
             if (control.cancel && control.cancel->load()) throw_cancelled();
@@ -76,8 +82,9 @@ unsigned Turns::enter(const Control& control, unsigned alone_from) {
         }
         lock.lock();
     }
+    const unsigned seat = state.sit_down(alone);
     give_up_place();
-    return state.sit_down(alone);
+    return seat;
 }
 
 bool Turns::try_enter() {
@@ -100,7 +107,7 @@ void Turns::leave(unsigned seat) {
         *std::ranges::find(state.seats, std::this_thread::get_id()) = {};
     }
     --state.inside;
-    state.changed.notify_all();
+    state.call_first();
 }
 
 }  // namespace whet::msm

@@ -38,13 +38,13 @@ class Turns {
     struct Waiting {
         Caller who;
         bool alone;
+        std::condition_variable* changed;  // for it, told when it is the first and somebody left
     };
     // Of one process. A child of a fork begins with a new one: locks may be held there by threads that it does not
     // have.
     struct State {
         State(unsigned count, std::uint32_t generation) : seats(count), born(generation) {}
         std::mutex lock;
-        std::condition_variable changed;
         std::list<Waiting> waiting;       // in the order of entry
         std::vector<Caller> seats;        // who has each; nobody: Caller()
         Caller owner;                     // of everything
@@ -53,6 +53,7 @@ class Turns {
 
         bool has_room(bool alone, bool draining) const;
         unsigned sit_down(bool alone);
+        void call_first();
     };
     State* current();  // of this process; null in a child that was forked in the middle of a call
 
