@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parents[1] / "docs" / "graph-study.md"
-WORKLOADS = ("pa", "bgemm", "chain", "wavefront", "fan", "random", "cholesky")
+WORKLOADS = ("pa:Case1", "bgemm:Case0", "chain", "wavefront", "fan", "random", "cholesky")
 COLUMNS = "`wired` | `polling` | `hybrid` (last) | first | single | looked at | woken | poll ns (share) | wake ns"
 HEAD = f"| bodies | {COLUMNS} |"
 LOAD_MOST = 0.5
