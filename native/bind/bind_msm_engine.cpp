@@ -144,57 +144,28 @@ class AffineEngine {
     }
 
     nb::tuple run(const Rows<4>& scalars, std::size_t offset, unsigned windows, nb::object poll) {
-        std::atomic<bool> stop{false};
-        const Active active(*this, stop);
-        Watch watch(std::move(poll), stop, scalars.shape(0));
         msm::RunOptions options;
         options.offset = offset;
         options.windows = windows;
-        options.control.cancel = &stop;
-        options.control.tick = [&](double done) { watch(done); };
-        msm::Report report;
-        Output<Limbs<8>> out(1);
-        try {
-            const Unlocked unlocked;
-            const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
-            write_points({&sum, 1}, out.span());
-        } catch (const msm::EngineError&) {
-            watch.raise_failure();
-            throw;
-        }
-        watch.raise_failure();
-        return nb::make_tuple(out.release(), describe(report));
+        auto [sum, report] = call(scalars, options, std::move(poll));
+        return nb::make_tuple(sum, report);
     }
     // One call with the processor time of every task. slices, cut_for: as if windows were cut into so many, or the work
     // for so many threads; 0 for what a call does.
     nb::tuple trace(const Rows<4>& scalars, std::size_t offset, unsigned windows, unsigned slices, unsigned cut_for) {
-        std::atomic<bool> stop{false};
-        const Active active(*this, stop);
-        Watch watch(nb::none(), stop, scalars.shape(0));
         msm::Trace steps;
         msm::RunOptions options;
         options.offset = offset;
         options.windows = windows;
-        options.control = {&stop, [&](double done) { watch(done); }};
         options.slices = slices;
         options.cut_for = cut_for;
         options.trace = &steps;
-        msm::Report report;
-        Output<Limbs<8>> out(1);
-        try {
-            const Unlocked unlocked;
-            const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
-            write_points({&sum, 1}, out.span());
-        } catch (const msm::EngineError&) {
-            watch.raise_failure();
-            throw;
-        }
-        watch.raise_failure();
+        auto [sum, report] = call(scalars, options, nb::none());
         nb::list rows;
         for (const msm::Step& step : steps)
             rows.append(nb::make_tuple(msm::stage_name(step.stage), step.what, step.first_window, step.per_window,
                                        step.task_ns));
-        return nb::make_tuple(out.release(), describe(report), rows);
+        return nb::make_tuple(sum, report, rows);
     }
     nb::list run_batch(const std::vector<Rows<4>>& vectors, std::size_t offset, unsigned windows) {
         std::vector<const std::byte*> scalars;
@@ -257,6 +228,25 @@ class AffineEngine {
     msm::Engine& engine() { return engine_; }
 
   private:
+    // The sum and what is told of it.
+    std::pair<nb::object, nb::object> call(const Rows<4>& scalars, msm::RunOptions& options, nb::object poll) {
+        std::atomic<bool> stop{false};
+        const Active active(*this, stop);
+        Watch watch(std::move(poll), stop, scalars.shape(0));
+        options.control = {&stop, [&](double done) { watch(done); }};
+        msm::Report report;
+        Output<Limbs<8>> out(1);
+        try {
+            const Unlocked unlocked;
+            const G1Affine sum = engine_.run(bytes_of(scalars), scalars.shape(0), options, report);
+            write_points({&sum, 1}, out.span());
+        } catch (const msm::EngineError&) {
+            watch.raise_failure();
+            throw;
+        }
+        watch.raise_failure();
+        return {nb::cast(out.release()), describe(report)};
+    }
     struct Active {
         Active(AffineEngine& owner, std::atomic<bool>& stop) : owner_(owner), stop_(stop) {
             const std::lock_guard lock(owner_.mutex_);
