@@ -42,7 +42,7 @@ driver: setup ## a software Vulkan driver that computes right, in the user's cac
 
 demo: $(VENV)/.native ## gate, time and judge the MSM variants on this machine's devices; leaves report.html
 	@gpu=; if $(BIN)/python -m whet.gpu; then gpu="walker coop"; fi; \
-	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --report report.html
+	$(BIN)/whet ab msm plain pippenger affine $$gpu --n 2^10 --quick --seconds 45 --report report.html
 
 test: system setup driver lint ## everything that must hold
 	$(BIN)/pytest -n $(TEST_WORKERS) --durations=30
