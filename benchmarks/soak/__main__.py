@@ -2,12 +2,14 @@
 
 Every trial is what `whet ab --quick` does, on fresh processes. A kernel against itself must not come out FASTER or
 SLOWER; one slowed by 5 % must be found by a default trial. Every trial is added to a JSON file at once, by machine and
-by what ran beside it, so that a soak can be ended at any time and continued; `--page` prints the file as a table.
+by what ran beside it, so that a soak can be ended at any time and continued, and several can run at once (`taskset`
+gives each a core of its own); `--page` prints the file as a table.
 """
 
 from __future__ import annotations
 
 import argparse
+import fcntl
 import json
 import subprocess
 import sys
@@ -36,24 +38,29 @@ SPINNING = "two spinning processes"
 
 
 class Figures:
-    """Counts by machine, neighbours and kernel; written after every trial."""
+    """Counts by machine, neighbours and kernel; written after every trial, by several soaks at once if need be."""
 
     def __init__(self, path: Path, machine: str = "", beside: str = "") -> None:
         self.path = path
-        self.all = json.loads(path.read_text()) if path.exists() else {}
-        self.rows = self.all.setdefault(machine, {}).setdefault(beside, {}) if machine else {}
+        self.place = (machine, beside)
 
     def add(self, name: str, word: str, number: float = 1) -> None:
-        counts = self.rows.setdefault(name, {})
-        counts[word] = round(counts.get(word, 0) + number, 1)
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        self.path.write_text(json.dumps(self.all, indent=2) + "\n")
+        with open(self.path, "a+") as file:
+            fcntl.flock(file, fcntl.LOCK_EX)
+            file.seek(0)
+            everything = json.loads(file.read() or "{}")
+            machine, beside = self.place
+            counts = everything.setdefault(machine, {}).setdefault(beside, {}).setdefault(name, {})
+            counts[word] = round(counts.get(word, 0) + number, 1)
+            file.truncate(0)
+            file.write(json.dumps(everything, indent=2) + "\n")
 
     def page(self) -> None:
         words = ("FASTER", "SLOWER", "SAME", "UNDECIDED", "REFUSED")
         print(f"| machine | beside | what | trials | {' | '.join(words)} | without 1 at 95, 99 % |")
         print("|---|---|---|---:|---:|---:|---:|---:|---:|---:|")
-        for machine, weathers in self.all.items():
+        for machine, weathers in json.loads(self.path.read_text()).items():
             for beside, rows in weathers.items():
                 for name, counts in rows.items():
                     said = [counts.get(word, 0) for word in words]
