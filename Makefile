@@ -76,10 +76,10 @@ soak: setup ## hours of self-comparisons and honest turns on this machine; figur
 	$(BIN)/python benchmarks/soak_honest.py
 	$(BIN)/python benchmarks/soak_honest.py --neighbours 2
 	$(BIN)/python benchmarks/soak_revisions.py --trials 20
-	WHET_ALL_EXPLOITS=1 $(BIN)/pytest tests/evidence/test_gate_exploits.py
+	WHET_ALL_EXPLOITS=1 WHET_SAME_COMMITS=2 $(BIN)/pytest tests/evidence/test_gate_exploits.py tests/evidence/test_revisions.py
 	WHET_ALL_WEB_CASES=1 $(BIN)/pytest tests/web/test_web_soak.py
 	WHET_LOAD_SECONDS=60 WHET_JUNK_REQUESTS=10000 WHET_ALL_LAB=1 $(BIN)/pytest tests/lab
-	WHET_RAY_STARTS=50 $(BIN)/pytest tests/cluster/test_cluster_leftovers.py
+	WHET_RAY_STARTS=50 WHET_RAY_KILLS=20 $(BIN)/pytest tests/cluster/test_cluster_leftovers.py tests/cluster/test_cluster_faults.py
 	WHET_ALL_BUILDS=1 $(BIN)/pytest tests/project/test_native_builds.py tests/graph/test_graph_core.py tests/msm/test_emulated_vectors.py
 	$(MAKE) test-wheel
 

@@ -11,7 +11,7 @@ import numpy as np
 from whet.decode.shapes import MATRIX_ORDER, NORM_ATTENTION, NORM_MLP
 from whet.decode.stored import KV_TYPES, WEIGHT_TYPES
 
-LIBRARY = Path(__file__).parents[2] / "build" / "tests-faults" / "tests" / "libwhet_faulty_decode.so"
+LIBRARY = Path(__file__).parents[2] / "build" / "tests-gcc" / "tests" / "libwhet_faulty_decode.so"
 Size, Pointer = ctypes.c_size_t, ctypes.c_void_p
 
 

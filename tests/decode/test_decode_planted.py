@@ -7,7 +7,7 @@ from dataclasses import replace
 import faulty_decode
 import pytest
 
-from native_build import BuildKind, build
+from native_build import GCC, build
 from whet.decode.cases import random_trial
 from whet.decode.exact import exact_step
 
@@ -19,7 +19,7 @@ ONLY_A_RACE = "barrier_relaxed"  # right by luck on x86; test_decode_races.py ha
 
 @pytest.fixture(scope="module")
 def plants():
-    build(BuildKind("faults", "g++", ("-DCMAKE_CXX_FLAGS_RELEASE=-O1",)), "whet_faulty_decode")
+    build(GCC, "whet_faulty_decode")
     return faulty_decode.plant_names()
 
 

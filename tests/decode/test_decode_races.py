@@ -7,20 +7,14 @@ import subprocess
 
 import pytest
 
-from native_build import BuildKind, build
+from native_build import THREAD, build
 
 pytestmark = [pytest.mark.native_build, pytest.mark.timeout(1800)]
-KIND = BuildKind(
-    "thread",
-    "g++",
-    ("-DWHET_SANITIZE=thread", "-DCMAKE_CXX_FLAGS_RELEASE=-O1"),
-    (("TSAN_OPTIONS", "halt_on_error=1"),),
-)
 
 
 def race(*words: str) -> subprocess.CompletedProcess[str]:
-    program = build(KIND, "race_decode") / "tests" / "race_decode"
-    environment = {**os.environ, **dict(KIND.environment)}
+    program = build(THREAD, "race_decode") / "tests" / "race_decode"
+    environment = {**os.environ, **dict(THREAD.environment)}
     return subprocess.run([program, *words], env=environment, capture_output=True, text=True, check=False)
 
 

@@ -10,14 +10,8 @@ import subprocess
 
 import pytest
 
-from native_build import GCC, QUICK, BuildKind, build
+from native_build import GCC, THREAD, BuildKind, build
 
-THREAD = BuildKind(
-    "thread",
-    "g++",
-    ("-DWHET_SANITIZE=thread", QUICK),
-    (("TSAN_OPTIONS", "halt_on_error=1 second_deadlock_stack=1"),),
-)
 PROGRAMS = [
     "test_graph_pool",
     "test_graph_replay",

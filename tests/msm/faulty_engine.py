@@ -16,7 +16,7 @@ from whet.msm.engine import MsmEngine
 from whet.msm.validate import read_points
 from whet.protocol import Case, Knob, Variant, VariantSpec
 
-LIBRARY = Path(__file__).parents[2] / "build" / "tests-faults" / "tests" / "libwhet_faulty.so"
+LIBRARY = Path(__file__).parents[2] / "build" / "tests-gcc" / "tests" / "libwhet_faulty.so"
 _U64 = np.ctypeslib.ndpointer(np.uint64, flags=("C_CONTIGUOUS", "ALIGNED"))
 
 

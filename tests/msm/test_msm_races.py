@@ -9,18 +9,14 @@ import subprocess
 
 import pytest
 
-from native_build import QUICK, BuildKind, build
+from native_build import THREAD, build
 
 pytestmark = [pytest.mark.native_build, pytest.mark.timeout(1800)]
-# By clang: the runtime of gcc 12 does not know the lock with a deadline that std::timed_mutex takes.
-KIND = BuildKind(
-    "thread-clang", "clang++-19", ("-DWHET_SANITIZE=thread", QUICK), (("TSAN_OPTIONS", "halt_on_error=1"),)
-)
 
 
 def race(*words: str) -> subprocess.CompletedProcess[str]:
-    program = build(KIND, "race_msm") / "tests" / "race_msm"
-    environment = {**os.environ, **dict(KIND.environment)}
+    program = build(THREAD, "race_msm") / "tests" / "race_msm"
+    environment = {**os.environ, **dict(THREAD.environment)}
     return subprocess.run([program, *words], env=environment, capture_output=True, text=True, check=False)
 
 

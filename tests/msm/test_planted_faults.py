@@ -7,7 +7,7 @@ from pathlib import Path
 import faulty_engine
 import pytest
 
-from native_build import BuildKind, build
+from native_build import GCC, build
 from whet.evidence.examination import Refusal, examine
 from whet.evidence.rig import Plan, Rig
 from whet.protocol import Case, parse_variant
@@ -28,7 +28,7 @@ CASES = [
 
 @pytest.fixture(scope="module")
 def faults() -> list[str]:
-    build(BuildKind("faults", "g++", ("-DCMAKE_CXX_FLAGS_RELEASE=-O1",)), "whet_faulty")
+    build(GCC, "whet_faulty")
     return faulty_engine.fault_names()
 
 

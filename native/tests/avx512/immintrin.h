@@ -1,4 +1,4 @@
-// The AVX-512 intrinsics that the IFMA kernels use, in plain C++. With WHET_EMULATED_AVX512 the kernels are compiled
+// The AVX-512 intrinsics that the IFMA kernels use, in plain C++. For the programs emulated_* the kernels are compiled
 // against this file in place of the compiler's own, so that the very same sources run on any machine, under any
 // sanitizer. Slow; nothing but tests is built with it. What it cannot show: what the instructions really do.
 #pragma once
