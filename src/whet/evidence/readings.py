@@ -17,8 +17,9 @@ class Reading:
     `wall_ns` is what the variant's own clock says and `outside_ns` the span from thaw to its answer, less waiting for
     others to leave a core; `waited_ns` is the time in which its main thread could have run but had no core. `error` is
     the largest error of an output, as a share of what the tolerance allows; `longest` the share of the turn that its
-    first call took if that was the longest. `warm_up_ns` is what came before it took as seen from outside: tidying
-    up, and as many calls that do not count as `warm_up_calls` says; `warm_up_cpu_ns` is the processor time of that.
+    first call took if that was the longest, `busy_half` the share of the longer half of its calls. `warm_up_ns` is what
+    came before it took as seen from outside: tidying up, and as many calls that do not count as `warm_up_calls` says;
+    `warm_up_cpu_ns` is the processor time of that.
     """
 
     calls: int
@@ -32,6 +33,7 @@ class Reading:
     check: str
     error: float = 0.0
     longest: float = 0.0
+    busy_half: float = 0.0
     warm_up_ns: int = 0
     warm_up_cpu_ns: int = 0
     warm_up_calls: int = 0
