@@ -9,6 +9,10 @@ from typing import Any
 from whet.errors import WhetError
 from whet.protocol import Sheet
 
+# Characters of a detail that are kept.
+MOST_WORDS = 4000
+LINE_ENDS = "\n"
+
 
 @dataclass(frozen=True)
 class Reading:
@@ -49,7 +53,10 @@ class Reading:
 
 @dataclass(frozen=True)
 class Red:
-    """One refused turn. `slot` says which call was wrong, `cause` which error of whet's own lies behind it."""
+    """One refused turn. `slot` says which call was wrong, `cause` which error of whet's own lies behind it.
+
+    A detail may be a variant's own words: what is too long for a line, or steers a terminal, is not passed on.
+    """
 
     reason: str
     detail: str
@@ -57,3 +64,8 @@ class Red:
     expected: dict[str, Any] = field(default_factory=dict)
     got: dict[str, Any] = field(default_factory=dict)
     cause: WhetError | None = None
+
+    def __post_init__(self) -> None:
+        told = self.detail[: MOST_WORDS + 1]
+        told = "".join(one if one.isprintable() or one in LINE_ENDS else " " for one in told)
+        object.__setattr__(self, "detail", told if len(told) <= MOST_WORDS else f"{told[:MOST_WORDS]}...")
