@@ -17,7 +17,7 @@ from whet.protocol import Case, Variant, parse_variant
 
 CASE = Case(sizes={"n": 8})
 TASK = """
-import ctypes, errno, json, mmap, os, signal, socket, subprocess, sys, threading, time
+import ctypes, errno, fcntl, json, mmap, os, signal, socket, subprocess, sys, threading, time
 from pathlib import Path
 import numpy as np
 from whet.errors import BadInput, DeviceLost, Unsupported

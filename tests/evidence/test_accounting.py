@@ -13,6 +13,7 @@ import pytest
 
 from whet.evidence import system
 from whet.evidence.accounting import (
+    BUSY_HALF,
     DEVICE_SHARE,
     FALSE_ALARMS,
     FALSE_DOUBTS,
@@ -22,6 +23,7 @@ from whet.evidence.accounting import (
 )
 from whet.evidence.readings import Reading
 from whet.evidence.record import CONTROL, EMPTY, Sample
+from whet.evidence.rig import busy_half
 from whet.evidence.statistics import interval, times
 
 US, MS = 1_000, 1_000_000
@@ -432,6 +434,40 @@ def test_a_real_saving_is_not_doubted(machine, tried):
         doubts += Accounts(effect=0.02, near=True, baseline="slow").doubt("quick", "slow", samples) is not None
     assert doubts <= 2
     tried("honest trials", 100)
+
+
+def test_calls_that_are_answered_along_with_others_are_doubted():
+    """One of four calls computes for all four. Waiting for a core and inputs that differ in work look otherwise."""
+    wall, slow, tiny = np.full((5, 4), 5 * MS), np.full((5, 4), 10 * MS), np.full((5, 4), 300)
+    samples = {
+        EMPTY: turns(EMPTY, tiny, tiny + 100 * US, tiny),
+        "quick": turns("quick", wall, wall + 100 * US, wall),
+        "slow": turns("slow", slow, slow + 100 * US, slow),
+    }
+    accounts = Accounts(effect=0.02, near=True, baseline="slow")
+    accounts.halves["slow"] = [0.55] * LEAST_TURNS
+    for share, doubted in ((0.95, True), (BUSY_HALF, True), (BUSY_HALF - 0.01, False), (0.55, False)):
+        accounts.halves["quick"] = [share] * LEAST_TURNS
+        assert ("may answer several calls at once" in (accounts.doubt("quick", "slow", samples) or "")) == doubted
+    # A rival whose calls differ as much has the same inputs, and nothing is to be had with too few turns.
+    accounts.halves["quick"] = [0.95] * LEAST_TURNS
+    accounts.halves["slow"] = [0.8] * LEAST_TURNS
+    assert accounts.doubt("quick", "slow", samples) is None
+    accounts.halves["slow"] = [0.55] * (LEAST_TURNS - 1)
+    assert accounts.doubt("quick", "slow", samples) is None
+
+
+def test_the_busy_half_of_a_turn():
+    def stamps(*spans):
+        return list(np.cumsum([1000, *spans]))
+
+    assert busy_half(stamps(10, 10, 10, 10), 0) == 0.5
+    assert busy_half(stamps(1, 1, 1, 37), 0) == 38 / 40
+    assert busy_half(stamps(37, 1, 37, 1), 0) == 74 / 76
+    # One call that had to wait for its core is as long as the others.
+    assert busy_half(stamps(10, 10, 4010, 10), 4000) == 0.5
+    assert busy_half(stamps(10, 10, 10), 0) == 0.0
+    assert busy_half(stamps(5, 5, 5, 5), 1000) == 0.0
 
 
 def note(accounts, sample, **warm_up):

@@ -17,7 +17,7 @@ from whet.errors import WhetError
 from whet.evidence import messages, system
 from whet.evidence.channel import LONGEST_BYTES, Channel, NoMessage, PeerGone, PeerSilent
 from whet.evidence.messages import Attempted, Claim, Done, Failed, FromBench, Hello, Layout, Raised
-from whet.evidence.readings import Reading
+from whet.evidence.readings import MOST_WORDS, Reading, Red
 from whet.evidence.rig import Rig
 from whet.evidence.worker import ProcessEnded, ProcessGarbled, ProcessSilent, Worker
 
@@ -248,3 +248,18 @@ def test_a_bench_that_garbles_its_answer_costs_only_its_variant(tmp_path, tried)
         assert {name: red.reason for name, red in found.items()} == dict.fromkeys(map(str, forgers), "garbled answer")
         assert rig.alive == ["a"] and isinstance(rig.round(("x", 1), ["a"])["a"], Reading)
     tried("exploits", len(names))
+
+
+def test_what_a_variant_says_is_neither_endless_nor_steers_a_terminal():
+    assert Red("raised", "\x1b[2Jgone \ud800\u202e\nnext").detail == " [2Jgone   \nnext"
+    assert Red("raised", "x" * MOST_WORDS).detail == "x" * MOST_WORDS
+    assert Red("raised", "x" * (1 << 20)).detail == "x" * MOST_WORDS + "..."
+
+
+def test_an_error_that_no_message_can_hold_is_told_all_the_same(tmp_path):
+    plan = plan_of(write_task(tmp_path, run="raise ValueError(chr(0xd800) + 'x' * (1 << 26))"), "a")
+    with Rig(plan) as rig:
+        rig.open(CASE)
+        assert rig.start(["a"]) == {}
+        red = rig.round(("turn", 0), ["a"])["a"]
+    assert red.reason == "raised" and red.detail.startswith("ValueError: \\ud800xxx")

@@ -31,6 +31,15 @@ ATTEMPTS = {
     "make a folder": "os.mkdir(NAME + '.d')",
     "delete a file": "os.unlink(NAME + '.old')",
     "rename a file": "os.rename(NAME + '.older', NAME + '.oldest')",
+    "lock a file": "fcntl.lockf(open(NAME + '.kept', 'rb'), fcntl.LOCK_SH)",
+    "lock a file as a whole": "fcntl.flock(open(NAME + '.kept', 'rb'), fcntl.LOCK_EX)",
+    "set the times of a file": "os.utime(NAME + '.kept', (1, 1))",
+    "set the rights of a file": "os.chmod(NAME + '.kept', 0o600)",
+    "change an installed file": "open(os.__file__, 'r+b').close()",
+    "change a file of whet": "open(sys.modules['whet'].__file__, 'r+b').close()",
+    "change the task": "open(__file__, 'r+b').close()",
+    "put another task in its place": "os.rename(NAME + '.kept', __file__)",
+    "give a socket a name": "socket.socket(socket.AF_UNIX).bind(NAME + '.socket')",
     "read a file": "open(sys.executable, 'rb').read(1)",
     "socket": "socket.socket().close()",
     "thread": "one = threading.Thread(target=int); one.start(); one.join()",
@@ -93,6 +102,7 @@ ALWAYS = [
     "perf",
     "unshare",
     "userfaultfd",
+    "give a socket a name",
     "truncate the outputs",
     "grow the outputs",
     "truncate the inputs",
@@ -102,13 +112,18 @@ ALWAYS = [
     "make the inputs writeable",
 ]
 OUT_OF_SIGHT = ["signal the parent", "memory of the parent", "memory of the referee"]
-SETTING_UP = ["fork", "spawn", "write a file", "append to a file", "make a folder", "delete a file", "rename a file"]
+SETTING_UP = [
+    *("fork", "spawn", "write a file", "append to a file", "make a folder", "delete a file", "rename a file"),
+    *("lock a file", "lock a file as a whole", "set the times of a file", "set the rights of a file"),
+]
+OF_OTHERS = ["change an installed file", "change a file of whet", "change the task"]
 
 
 def tried_in_bench(folder: Path, told, level: str) -> dict[str, str]:
     """What a bench of that isolation can do, tried in one go."""
     (folder / "file.old").touch()
     (folder / "file.older").touch()
+    (folder / "file.kept").touch()
     with socket.create_server(("127.0.0.1", 0)) as server:
         given = {
             "NAME": str(folder / "file"),
@@ -165,6 +180,16 @@ def test_there_is_no_network_even_in_setup(before_sealing, sealed):
     assert sealed["connect to the parent"] in REFUSED
 
 
+@pytest.mark.parametrize("what", OF_OTHERS)
+def test_what_others_load_can_only_be_read(what, before_sealing, sealed):
+    assert before_sealing[what] == "EROFS" and sealed[what] in {*REFUSED, "EROFS"}
+
+
+def test_the_task_cannot_be_replaced(before_sealing, sealed):
+    assert before_sealing["put another task in its place"] == "EBUSY"
+    assert sealed["put another task in its place"] in REFUSED
+
+
 @pytest.mark.parametrize("what", ["read a file", "thread"])
 def test_what_an_honest_turn_needs_is_left(what, before_sealing, sealed):
     assert before_sealing[what] == sealed[what] == "done"
@@ -174,7 +199,17 @@ def test_what_an_honest_turn_needs_is_left(what, before_sealing, sealed):
     "what",
     [
         *SETTING_UP,
-        *("socket", "thread", "priority", "affinity", "ptrace", "process_vm_readv", "signal the parent"),
+        *OF_OTHERS,
+        *(
+            "socket",
+            "give a socket a name",
+            "thread",
+            "priority",
+            "affinity",
+            "ptrace",
+            "process_vm_readv",
+            "signal the parent",
+        ),
         "connect to the parent",
     ],
 )

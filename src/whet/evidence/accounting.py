@@ -39,6 +39,10 @@ THREAD_SLACK_NS = 100_000
 # Pools spin for a while before they sleep: so long may each thread beyond the first be awake after its turn.
 SPIN_SLACK_NS = 150_000
 UNEVEN_SHARE = 0.7
+# Half of the calls of a turn do so much of its work, and so much more than with a rival: the others may be answered
+# along with them. Calls whose work hangs on their inputs reach four fifths.
+BUSY_HALF = 0.8
+BUSIER_BY = 0.2
 # Untimed work that makes up for so much of what the timed calls save puts the saving in doubt.
 MOVED_SHARE = 0.5
 # So often a doubt may come up by chance. It costs a verdict, not the variant.
@@ -96,7 +100,7 @@ class Balance:
 
 @dataclass
 class Accounts:
-    """The books of one trial. `threads`, `firsts`, `warm_ups` and `warm_up_work` are kept by arm as the turns go by.
+    """The books of one trial. `threads`, `firsts`, `halves`, `warm_ups` and `warm_up_work` are kept by arm.
 
     `warm_ups` has by round what warming up took beyond as many timed calls, `warm_up_work` the same in processor time.
 
@@ -112,6 +116,7 @@ class Accounts:
     cores: dict[int, int] = field(default_factory=dict)
     threads: dict[str, int] = field(default_factory=dict)
     firsts: dict[str, list[float]] = field(default_factory=dict)
+    halves: dict[str, list[float]] = field(default_factory=dict)
     warm_ups: dict[str, dict[int, float]] = field(default_factory=dict)
     warm_up_work: dict[str, dict[int, float]] = field(default_factory=dict)
 
@@ -119,6 +124,7 @@ class Accounts:
         """Books what a sample does not hold. `label` is a round's kind and number."""
         if reading.calls > 1:
             self.firsts.setdefault(name, []).append(reading.longest)
+            self.halves.setdefault(name, []).append(reading.busy_half)
         if label[0] == "round":
             number, share = int(label[1]), reading.warm_up_calls / reading.calls
             self.warm_ups.setdefault(name, {})[number] = reading.warm_up_ns - share * reading.wall_ns
@@ -211,8 +217,21 @@ class Accounts:
         hidden = self._balance(own, other, empty, _outside, slack_ns=slack_ns, judge=judge)
         if hidden and not hidden.ruled_out(FALSE_DOUBTS):
             return f"{winner} may have worked outside its clock, by {hidden.in_words(FALSE_DOUBTS)} of a turn"
+        if together := self._together(winner, rival):
+            return together
         worked = self._worked(winner, own, empty, FALSE_DOUBTS)
         return f"{winner} may have {worked.reason}: {worked.detail}" if worked else None
+
+    def _together(self, winner: str, rival: str) -> str | None:
+        """Whether some of its calls seem to be answered along with others, which a user who calls once cannot do."""
+        own, other = (self.halves.get(name, []) for name in (winner, rival))
+        if not self.near or min(len(own), len(other)) < LEAST_TURNS:
+            return None
+        mine, theirs = float(np.median(own)), float(np.median(other))
+        if mine < BUSY_HALF or mine < theirs + BUSIER_BY:
+            return None
+        shares = f"half of its calls take {mine:.0%} of a turn, of {rival}'s {theirs:.0%}"
+        return f"{winner} may answer several calls at once: {shares}; --regime cold has one call in a turn"
 
     def _moved_work(
         self, own: Sequence[Sample], other: Sequence[Sample], slack_ns: float, judge: Judge

@@ -43,6 +43,8 @@ from whet.protocol import Array, Arrays
 # What glibc's allocator takes at most for a block of its heap; beyond, a block gets pages of its own.
 LARGEST_HEAP_BLOCK = 32 << 20
 PAGE_BYTES = 4096
+# Of what an exception says so many characters are told.
+LONGEST_TEXT = 3000
 PAD_STEP = 16
 # Imports leave holes in a heap, whose places are not left to chance: they are filled first.
 HOLE_BYTES = (1 << 14) - 64
@@ -249,7 +251,8 @@ class Bench:
 
     def _told(self, error: BaseException) -> str:
         assert self._runnable is not None
-        return f"{type(error).__name__}: {error} ({where(error, self._runnable.source)})"
+        told = f"{type(error).__name__}: {error}"[:LONGEST_TEXT].encode("utf-8", "backslashreplace").decode()
+        return f"{told} ({where(error, self._runnable.source)})"
 
     def _release(self) -> None:
         if self._runnable is not None and self._state is not None:

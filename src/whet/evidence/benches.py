@@ -16,6 +16,7 @@ import msgspec
 from whet.errors import WhetError
 from whet.evidence import messages, system
 from whet.evidence.elsewhere import Elsewhere
+from whet.evidence.kept_files import loaded_by_others
 from whet.evidence.messages import Done, Layout, Load, Tree
 from whet.evidence.readings import Red
 from whet.evidence.record import CONTROL, EMPTY, Isolation
@@ -108,9 +109,10 @@ class Benches:
         self.cores = cores or self.host.usable_cores()
         # Who comes first finds the memory that the last block left; that must not always be the baseline.
         shuffled = self._random.sample(arms, len(arms))
+        kept = loaded_by_others(self.plan.variants, self.plan.trees.values())
         for name in shuffled:
             stand = self.stands[name]
-            stand.worker, stand.turns = Worker("bench"), 0
+            stand.worker, stand.turns = Worker("bench", kept), 0
         steps = (self._greet, self._load, self._set_up, *([self._seal] if sealed else []), self._rest)
         return self._step_by_step(shuffled, steps, baseline)
 

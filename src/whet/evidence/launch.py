@@ -1,4 +1,4 @@
-"""The first program of every process of a trial: `python -P -m whet.evidence.launch ROLE CHANNEL`.
+"""The first program of every process of a trial: `python -P -m whet.evidence.launch ROLE CHANNEL [PATH ...]`.
 
 It confines a bench before anything foreign is loaded, says hello and becomes the role. Nothing heavy is imported
 before that, because a process can enter its own namespaces only while it has a single thread.
@@ -14,13 +14,13 @@ ROLES = ("bench", "referee", "judge")
 
 
 def main() -> None:
-    role, channel_fd = sys.argv[1], int(sys.argv[2])
+    role, channel_fd, kept = sys.argv[1], int(sys.argv[2]), sys.argv[3:]
     if role not in ROLES:
         raise SystemExit(f"{role!r} is not one of {', '.join(ROLES)}")
     host = system.host()
     host.die_with_parent()
     if role == "bench":
-        pid, granted = host.enter(system.level())
+        pid, granted = host.enter(system.level(), kept)
     else:
         import os
 

@@ -250,9 +250,10 @@ class Rig(Benches):
             return Red("died", str(error))
         except Faults as error:
             return Red(error.reason, str(error))
-        except DeviceGone:
-            raise
         except WhetError as error:
+            # Of a device elsewhere the rig itself says that it is gone; here it is but a bench's word for its own.
+            if isinstance(error, DeviceGone) and not self.near:
+                raise
             return Red("device failed", f"{type(error).__name__}: {error.cause}")
 
     def _window(self, worker: Worker, request: messages.Request, limit_s: float, *, rests: bool = False) -> Window:
@@ -302,6 +303,7 @@ class Rig(Benches):
             digest="",
             check="",
             longest=_longest([claim.start_ns, *claim.ends_ns]),
+            busy_half=busy_half([claim.start_ns, *claim.ends_ns], window.used.waited_ns),
             regions_ns=claim.regions_ns,
             tags=claim.tags,
             waits=claim.waits,
@@ -393,6 +395,21 @@ def _longest(stamps: Sequence[int]) -> float:
     if len(spans) < 4 or whole_ns <= 0:
         return 0.0
     return spans[0] / whole_ns if spans[0] == max(spans) else 0.0
+
+
+def busy_half(stamps: Sequence[int], waited_ns: int) -> float:
+    """The share of a turn that the longer half of its calls took; 0 for fewer than four.
+
+    Waiting for a core makes calls long that are not: it is taken from the longest.
+    """
+    spans = sorted((end - start for start, end in itertools.pairwise(stamps)), reverse=True)
+    if len(spans) < 4:
+        return 0.0
+    for place, span in enumerate(spans):
+        taken = min(waited_ns, span)
+        spans[place], waited_ns = span - taken, waited_ns - taken
+    spans.sort(reverse=True)
+    return sum(spans[: len(spans) // 2]) / max(1, sum(spans))
 
 
 def memory_room(slot_bytes: int, limit_bytes: int) -> int:

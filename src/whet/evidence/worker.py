@@ -9,6 +9,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from typing import Any
 
 import whet.errors
@@ -44,12 +45,15 @@ Faults = (ProcessEnded, ProcessSilent, ProcessGarbled)
 
 
 class Worker:
-    """One child process and the channel to it. `pid` is set once it has said hello."""
+    """One child process and the channel to it. `pid` is set once it has said hello.
 
-    def __init__(self, role: str) -> None:
+    `kept`: files and folders that a bench may read, but not change.
+    """
+
+    def __init__(self, role: str, kept: Sequence[str] = ()) -> None:
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115  (kept until close)
-        arguments = [sys.executable, "-P", "-m", "whet.evidence.launch", role, str(theirs.fileno())]
+        arguments = [sys.executable, "-P", "-m", "whet.evidence.launch", role, str(theirs.fileno()), *kept]
         try:
             self._process = subprocess.Popen(
                 arguments,

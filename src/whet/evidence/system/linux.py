@@ -16,6 +16,7 @@ import signal
 import struct
 import sys
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 from whet.evidence.system import seccomp
@@ -24,6 +25,8 @@ from whet.evidence.system.common import STOP_LIMIT_S, Granted, NotStopped, Usage
 _NEW = {"mount": 0x00020000, "ipc": 0x08000000, "user": 0x10000000, "process": 0x20000000, "network": 0x40000000}
 _SET_PARENT_DEATH_SIGNAL, _SET_DUMPABLE, _DROP_BOUNDING, _ADOPT_ORPHANS = 1, 4, 24, 36
 _RECURSIVE, _PRIVATE, _NOSUID, _NODEV, _NOEXEC = 0x4000, 0x40000, 0x2, 0x4, 0x8
+_BIND, _HERE, _ALL_BELOW = 0x1000, -100, 0x8000
+_SET_MOUNT_ATTRIBUTES, _MOUNT_READ_ONLY = 442, 0x1
 _STOPPED = frozenset("tT")
 _ENDED = frozenset("ZX")
 # Regular files that a process may well map for reading and writing without sharing anything with a rival.
@@ -82,15 +85,17 @@ def hide_arguments(words: frozenset[str]) -> None:
             at += len(word) + 1
 
 
-def enter(level: str) -> tuple[int, Granted]:
+def enter(level: str, kept: Sequence[str] = ()) -> tuple[int, Granted]:
     """Confines this process before it loads anything foreign. Returns its id as the parent sees it.
+
+    `kept`: files and folders that others load, and that it can only read.
 
     Must be called while the process has one thread. With namespaces the caller goes on as the second process of its
     own; the first one only waits for it, because the kernel spares a first process many a signal. The process that
     forked both stays behind to pass on how it ended.
     """
     granted = Granted()
-    pid = _namespaces(granted) if level == "full" else os.getpid()
+    pid = _namespaces(granted, kept) if level == "full" else os.getpid()
     if level != "full":
         granted.missing["namespaces"] = "left out on request"
     die_with_parent()
@@ -118,7 +123,7 @@ def seal() -> None:
         seccomp.install(seccomp.sealed())
 
 
-def _namespaces(granted: Granted) -> int:
+def _namespaces(granted: Granted, kept: Sequence[str]) -> int:
     user, group = os.getuid(), os.getgid()
     wanted = ("process", "network", "ipc", "mount")
     try:
@@ -146,6 +151,7 @@ def _namespaces(granted: Granted) -> int:
     for fd in (*forked, *ended, *told):
         os.close(fd)
     _private_mounts(granted)
+    _read_only(kept, granted)
     return int(outside)
 
 
@@ -189,6 +195,24 @@ def _private_mounts(granted: Granted) -> None:
         _checked(mount(b"tmpfs", b"/dev/shm", b"tmpfs", ctypes.c_ulong(_NOSUID | _NODEV), None), "own /dev/shm")
     except OSError as error:
         granted.missing["own /proc and /dev/shm"] = str(error)
+
+
+def _read_only(kept: Sequence[str], granted: Granted) -> None:
+    """Whoever may set up may write files, but none that another process of a trial, or of a later one, will load."""
+    libc = _libc()
+    wanted = ctypes.create_string_buffer(struct.pack("QQQQ", _MOUNT_READ_ONLY, 0, 0, 0), 32)
+    try:
+        for path in kept:
+            name = os.fsencode(path)
+            flags = ctypes.c_ulong(_BIND | _RECURSIVE)
+            _checked(libc.mount(name, name, None, flags, None), f"a mount of {path}")
+            set_attributes = libc.syscall(
+                _SET_MOUNT_ATTRIBUTES, _HERE, name, _ALL_BELOW, ctypes.byref(wanted), ctypes.c_size_t(32)
+            )
+            _checked(set_attributes, f"reading alone of {path}")
+        granted.kept.append("files of others read-only")
+    except OSError as error:
+        granted.missing["files of others read-only"] = str(error)
 
 
 def _drop_capabilities() -> None:
@@ -303,6 +327,8 @@ def shared_with_others(pid: int, *, on_gpu: bool) -> str | None:
     """
     try:
         held = [*_shared_maps(pid), *_open_for_writing(pid)]
+    except PermissionError:
+        return "what nobody may see (it made its process one that cannot be looked into)"
     except (OSError, StopIteration, ValueError):
         return None
     own = (*_OWN_MAPS, "/dev/", "/proc/") if on_gpu else (*_OWN_MAPS, "/proc/")
@@ -311,16 +337,35 @@ def shared_with_others(pid: int, *, on_gpu: bool) -> str | None:
 
 
 def _shared_maps(pid: int) -> list[str]:
-    return [part[5] for part in _maps(pid) if part[1].startswith("rw") and part[1][3] == "s"]
+    """What it shares and may write: now, or as soon as it asks for it, which opens nothing."""
+    shared = [part for part in _maps(pid) if part[1][3] == "s" and part[5].startswith("/")]
+    if all(part[1].startswith("rw") for part in shared):
+        return [part[5] for part in shared]
+    return _may_be_written(pid)
+
+
+def _may_be_written(pid: int) -> list[str]:
+    found, name = [], ""
+    with open(f"/proc/{pid}/smaps", "rb") as file:  # noqa: PTH123  (as the maps)
+        for line in file.read().decode(errors="replace").splitlines():
+            first, _, rest = line.partition(" ")
+            if not first.endswith(":"):
+                parts = line.split(maxsplit=5)
+                name = parts[5] if len(parts) == 6 and parts[5].startswith("/") else ""
+            elif first == "VmFlags:" and name and {"sh", "mw"} <= set(rest.split()):
+                found.append(name)
+    return found
 
 
 def _open_for_writing(pid: int) -> list[str]:
+    """Its standard output is a file that has no name any more, and nobody else's; unless it put another one there."""
     found = []
     for number in _names(f"/proc/{pid}/fd"):
         with contextlib.suppress(FileNotFoundError):
             target = str(Path(f"/proc/{pid}/fd/{number}").readlink())
             flags = next(f for f in _read(f"/proc/{pid}/fdinfo/{number}").splitlines() if f.startswith("flags"))
-            if int(number) > 2 and target.startswith("/") and int(flags.split()[1], 8) & 3:
+            own = int(number) <= 2 and (target == os.devnull or target.endswith(" (deleted)"))
+            if not own and target.startswith("/") and int(flags.split()[1], 8) & 3:
                 found.append(target)
     return found
 

@@ -2,7 +2,8 @@
 
 `confined` holds from before any user code is loaded: nothing that looks into other processes, changes priorities or
 cores, mounts, or lets the kernel work for the process while it is frozen. `sealed` is added before the first timed
-turn: no new process, no file opened for writing, no socket, no signal to others. Filters cannot be taken away again.
+turn: no new process, no file opened for writing, no socket, no signal to others, nothing that others could read off a
+file: no attribute, time or lock of it. Filters cannot be taken away again.
 """
 
 from __future__ import annotations
@@ -18,7 +19,10 @@ from collections.abc import Sequence
 _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "add_key": ("confined", 248, 217),
     "adjtimex": ("confined", 159, 171),
+    "bind": ("confined", 49, 200),
     "bpf": ("confined", 321, 280),
+    "chmod": ("sealed", 90, None),
+    "chown": ("sealed", 92, None),
     "chroot": ("confined", 161, 51),
     "clock_adjtime": ("confined", 305, 266),
     "clock_settime": ("confined", 227, 112),
@@ -28,8 +32,18 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "creat": ("sealed", 85, None),
     "execve": ("sealed", 59, 221),
     "execveat": ("sealed", 322, 281),
+    "fchmod": ("sealed", 91, 52),
+    "fchmodat": ("sealed", 268, 53),
+    "fchmodat2": ("sealed", 452, 452),
+    "fchown": ("sealed", 93, 55),
+    "fchownat": ("sealed", 260, 54),
+    "fcntl": ("by argument", 72, 25),
+    "flock": ("sealed", 73, 32),
     "fork": ("sealed", 57, None),
+    "fremovexattr": ("sealed", 199, 16),
+    "fsetxattr": ("sealed", 190, 7),
     "fsopen": ("confined", 430, 430),
+    "futimesat": ("sealed", 261, None),
     "io_uring_enter": ("confined", 426, 426),
     "io_uring_register": ("confined", 427, 427),
     "io_uring_setup": ("confined", 425, 425),
@@ -37,8 +51,11 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "kcmp": ("confined", 312, 272),
     "kill": ("by argument", 62, 129),
     "keyctl": ("confined", 250, 219),
+    "lchown": ("sealed", 94, None),
     "link": ("sealed", 86, None),
     "linkat": ("sealed", 265, 37),
+    "lremovexattr": ("sealed", 198, 15),
+    "lsetxattr": ("sealed", 189, 6),
     "mkdir": ("sealed", 83, None),
     "mkdirat": ("sealed", 258, 34),
     "mknod": ("sealed", 133, None),
@@ -58,6 +75,7 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "process_vm_writev": ("confined", 311, 271),
     "pidfd_send_signal": ("sealed", 424, 424),
     "ptrace": ("confined", 101, 117),
+    "removexattr": ("sealed", 197, 14),
     "rename": ("sealed", 82, None),
     "renameat": ("sealed", 264, 38),
     "renameat2": ("sealed", 316, 276),
@@ -71,6 +89,8 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "setns": ("confined", 308, 268),
     "setpriority": ("confined", 141, 140),
     "settimeofday": ("confined", 164, 170),
+    "setxattr": ("sealed", 188, 5),
+    "setxattrat": ("sealed", 463, 463),
     "socket": ("sealed", 41, 198),
     "symlink": ("sealed", 88, None),
     "symlinkat": ("sealed", 266, 36),
@@ -82,12 +102,18 @@ _CALLS: dict[str, tuple[str, int | None, int | None]] = {
     "unlinkat": ("sealed", 263, 35),
     "unshare": ("confined", 272, 97),
     "userfaultfd": ("confined", 323, 282),
+    "utime": ("sealed", 132, None),
+    "utimensat": ("sealed", 280, 88),
+    "utimes": ("sealed", 235, None),
     "vfork": ("sealed", 58, None),
 }
 _MACHINES = {"x86_64": (1, 0xC000003E), "aarch64": (2, 0xC00000B7)}
 _CLONE_THREAD = 0x00010000
 # O_WRONLY | O_RDWR | O_CREAT | O_TRUNC | O_APPEND
 _WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000
+
+# F_SETLK, F_SETLKW, F_OFD_SETLK, F_OFD_SETLKW, F_SETLEASE
+_LOCKS = (6, 7, 37, 38, 1024)
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
 _ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
@@ -118,6 +144,7 @@ def sealed() -> bytes:
         number = _CALLS[name][column]
         if isinstance(number, int):
             tests += _look_into(number, argument, bits, error, refuse_set=name != "clone")
+    tests += _refuse_values(int(_CALLS["fcntl"][column] or 0), 1, _LOCKS, errno.EACCES)
     for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
         number = _CALLS[name][column]
         tests += _only_for(int(number or 0), os.getpid(), errno.EPERM)
@@ -181,6 +208,14 @@ def _only_for(number: int, value: int, error: int) -> list[bytes]:
         _step(_RETURN, 0, 0, _ERRNO | error),
         _step(_LOAD, 0, 0, _NUMBER_AT),
     ]
+
+
+def _refuse_values(number: int, argument: int, values: Sequence[int], error: int) -> list[bytes]:
+    """Refuses the call if its argument is one of `values`."""
+    steps = [_step(_LOAD, 0, 0, _ARGUMENT_AT + 8 * argument)]
+    for value in values:
+        steps += [_step(_JUMP_EQ, 0, 1, value), _step(_RETURN, 0, 0, _ERRNO | error)]
+    return [_step(_JUMP_EQ, 0, len(steps) + 1, number), *steps, _step(_LOAD, 0, 0, _NUMBER_AT)]
 
 
 def _step(operation: int, if_true: int, if_false: int, value: int) -> bytes:
