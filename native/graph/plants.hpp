@@ -41,6 +41,8 @@
     X(pending_lost_when_polled)      \
     X(steal_leaves_middle)           \
     X(claim_shows_first_again)       \
+    X(take_beside_thieves)           \
+    X(wake_closed_beside_others)     \
     X(settled_ignores_failures)      \
     X(settled_one_too_far)           \
     X(retired_failure_forgotten)     \

@@ -150,7 +150,9 @@ std::string Runtime::name_of(std::uint32_t name) const { return impl_->names.nam
 
 [[gnu::always_inline]] inline Code Runtime::Impl::submit(TaskSpec& task, TaskId& id, bool more, Watch watch) {
     submitter.trace().begin();
-    const Code code = waits.submit(task, id, watch);
+    Code code = submitter.submit(task, id);
+    if (code == Submitter::kNoRoom) [[unlikely]]
+        code = waits.submit_later(task, id, watch);
     if (more) {
         submitter.flush_some();
     } else {
@@ -198,9 +200,11 @@ Code Runtime::Turn::submit_many(std::span<TaskSpec> tasks, TaskId& first, std::s
     first = submitter.tasks().head();
     for (TaskSpec& task : tasks) {
         TaskId id = 0;
-        code = impl_.waits.submit(task, id, watch_, first + submitted);
-        if (code != Code::ok) [[unlikely]]
-            break;
+        code = submitter.submit(task, id);
+        if (code != Code::ok) [[unlikely]] {
+            if (code == Submitter::kNoRoom) code = impl_.waits.submit_later(task, id, watch_, first + submitted);
+            if (code != Code::ok) break;
+        }
         ++submitted;
         submitter.flush_some();
     }

@@ -103,7 +103,7 @@ struct Run {
     Progress execute(unsigned worker, std::uint32_t slot) {
         Machine& machine = *Machine::active;
         const std::uint64_t task = slot_task[slot];
-        const bool barred = outcomes.bars(core, slot);
+        const bool barred = outcomes.bars(core, slot, core.table()[slot]);
         if (core.table().task_in(slot, core.stream().submitted()) != task) machine.fail("a slot of the wrong task");
         check_producers(task, barred);
         if (begun[task] != 0) machine.fail("a task ran twice");

@@ -48,7 +48,7 @@ class Core {
     explicit Core(const CoreShape& shape)
         : shape_(shape),
           table_(shape.window, shape.policy == Policy::wired),
-          readiness_(table_),
+          readiness_(table_, shape.workers == 1),
           stream_(shape.workers, shape.longest_run, shape.parts != 0 ? shape.parts : 2 * shape.workers),
           turns_(new Turn[shape.workers]) {
         for (unsigned worker = 0; worker < shape.workers; ++worker) turns_[worker].until_poll = shape.poll_every;
@@ -355,11 +355,26 @@ class Core {
         const Timer timer(true, turns_[worker].counts.wake_ns);
         return complete(worker, slot, result);
     }
-    [[gnu::noinline]] std::uint32_t complete(unsigned worker, std::uint32_t slot, Progress result) {
-        if (shape_.policy == Policy::polling) {
-            readiness_.complete_polling(slot, result);
-            return kEmpty;
+    // Nearly always nobody waits: only telling those who do is worth a call.
+    [[gnu::always_inline]] std::uint32_t complete(unsigned worker, std::uint32_t slot, Progress result) {
+        switch (shape_.policy) {
+            case Policy::polling:
+                readiness_.complete_polling(slot, result);
+                return kEmpty;
+            case Policy::wired:
+                return hand_on<Policy::wired>(worker, slot, result);
+            case Policy::hybrid:
+                break;
         }
+        const std::uint32_t waiters = readiness_.complete_waking(slot, result);
+        if (waiters == kEmpty) [[likely]]
+            return kEmpty;
+        return hand_on<Policy::hybrid>(worker, waiters, result);
+    }
+    // `from`: under `wired` the task that is done, otherwise those who waited for it. The first one that may run now is
+    // returned, the others are queued.
+    template <Policy kPolicy>
+    [[gnu::noinline]] std::uint32_t hand_on(unsigned worker, std::uint32_t from, Progress result) {
         std::uint32_t next = kEmpty;
         std::uint32_t batch[CoreShape::kMostWoken];
         std::uint32_t count = 0;
@@ -375,10 +390,10 @@ class Core {
                 count = 0;
             }
         };
-        if (shape_.policy == Policy::wired) {
-            readiness_.complete_wired(slot, result, woken);
+        if constexpr (kPolicy == Policy::wired) {
+            readiness_.complete_wired(from, result, woken);
         } else {
-            readiness_.complete_waking(slot, result, [&](std::uint32_t waiter) {
+            readiness_.tell(from, result, [&](std::uint32_t waiter) {
                 if (readiness_.resolve_walking(waiter) == Resolved::ready) woken(waiter);
             });
         }

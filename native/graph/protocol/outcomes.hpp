@@ -105,14 +105,26 @@ class Outcomes {
         some_cancelled_.store(0, Site::cancel_set);
     }
 
-    // Whether the task, whose turn it is, must not run. Asked once for each task, just before it would begin.
-    bool bars(Core<Seam>& core, std::uint32_t slot) {
-        bool barred = core.table()[slot].poisoned.get() != 0 && !WHET_GRAPH_PLANT(poisoned_task_runs);
-        if (const std::uint64_t below = cancel_below_.load(Site::cancel_look); below != 0) [[unlikely]] {
+    // Whether the task, whose turn it is, must not run. Asked once for each task, just before it would begin. What is
+    // hardly ever so is asked all at once, and sorted out elsewhere.
+    bool bars(Core<Seam>& core, std::uint32_t slot, Slot<Seam>& own) {
+        const std::uint8_t poisoned = own.poisoned.get();
+        const std::uint64_t below = cancel_below_.load(Site::cancel_look);
+        const std::uint32_t some = some_cancelled_.load(Site::cancel_look);
+        if ((poisoned | below | some) == 0 && (!core.wires() || end_.load(Site::failure_look) == 0)) [[likely]]
+            return false;
+        return bars_now(core, slot, poisoned, below, some);
+    }
+
+  private:
+    [[gnu::noinline]] bool bars_now(Core<Seam>& core, std::uint32_t slot, std::uint8_t poisoned, std::uint64_t below,
+                                    std::uint32_t some) {
+        bool barred = poisoned != 0 && !WHET_GRAPH_PLANT(poisoned_task_runs);
+        if (below != 0) [[unlikely]] {
             const std::uint64_t end = below + (WHET_GRAPH_PLANT(cancel_below_one_more) ? 1 : 0);
             barred = barred || core.table().task_in(slot, core.stream().submitted()) < end;
         }
-        if (some_cancelled_.load(Site::cancel_look) != 0 && !WHET_GRAPH_PLANT(cancelled_one_runs)) [[unlikely]]
+        if (some != 0 && !WHET_GRAPH_PLANT(cancelled_one_runs)) [[unlikely]]
             barred = barred || withdraw(core.table().task_in(slot, core.stream().submitted()));
         // Under `wired` nobody marks the consumers of a failed task.
         if (core.wires() && end_.load(Site::failure_look) != 0 && !WHET_GRAPH_PLANT(wired_ignores_failed_producer))
@@ -120,7 +132,6 @@ class Outcomes {
         return barred;
     }
 
-  private:
     void add(std::uint64_t task, Failure failure, bool first) {
         uncollected_.fetch_add(1, Site::failure_count);
         if (first) first_.keep(task, failure);

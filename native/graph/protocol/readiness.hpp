@@ -20,7 +20,8 @@ enum class Resolved : std::uint8_t {
 template <class Seam>
 class Readiness {
   public:
-    explicit Readiness(SlotTable<Seam>& table) : table_(table) {}
+    // `alone`: there is one worker, who is the only one to register tasks and to complete them.
+    Readiness(SlotTable<Seam>& table, bool alone) : table_(table), alone_(alone) {}
 
     // hybrid, wake target last or first (the submitter stores the producers in that order): walks the producers once,
     // from the cursor down, and registers at the first unmet one. Every flag is read until it is seen set, never again.
@@ -90,15 +91,19 @@ class Readiness {
     }
 
     // hybrid: closes the wake list, then publishes the byte. In this order the slot is given up last, and a task that
-    // finds the list closed knows the producer is done even before the byte shows it. Calls woken(slot) for each
-    // waiter whose other producers are done as well (single) or that must walk on (last, first).
-    template <class Woken>
-    void complete_waking(std::uint32_t slot, Progress result, Woken&& woken) {
+    // finds the list closed knows the producer is done even before the byte shows it. Returns the waiters, for tell().
+    std::uint32_t complete_waking(std::uint32_t slot, Progress result) {
         const std::uint32_t closed = result == Progress::done ? kClosedDone : kClosedFailed;
         if (WHET_GRAPH_PLANT(byte_before_wake_close))
             table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
-        std::uint32_t waiter = table_[slot].wake.exchange(closed, Site::wake_close);
+        const std::uint32_t waiters = close(table_[slot].wake, closed);
         table_.flag(slot).store(static_cast<std::uint8_t>(result), Site::flag_done);
+        return waiters;
+    }
+    // Calls woken(slot) for each waiter: its other producers are done as well (single) or it must walk on (last,
+    // first).
+    template <class Woken>
+    void tell(std::uint32_t waiter, Progress result, Woken&& woken) {
         while (waiter != kEmpty) {
             const std::uint32_t woken_slot = waiter - 1;
             Slot<Seam>& own = table_[woken_slot];
@@ -146,6 +151,14 @@ class Readiness {
     void release(std::uint32_t slot) { table_.wired(slot).references.fetch_sub(1, Site::wired_release); }
 
   private:
+    // All who have registered. Others may do so meanwhile, unless this worker is the only one.
+    std::uint32_t close(typename Seam::template Atomic<std::uint32_t>& wake, std::uint32_t closed) {
+        if (!alone_ && !WHET_GRAPH_PLANT(wake_closed_beside_others)) return wake.exchange(closed, Site::wake_close);
+        const std::uint32_t waiters = wake.load(Site::wake_alone);
+        wake.store(closed, Site::wake_alone);
+        return waiters;
+    }
+
     // Pending means registered: the producer will wake the task, which the caller no longer holds.
     Progress register_at(std::uint32_t producer, std::uint32_t slot) {
         auto& wake = table_[producer].wake;
@@ -159,6 +172,7 @@ class Readiness {
     }
 
     SlotTable<Seam>& table_;
+    const bool alone_;
 };
 
 }  // namespace whet::graph

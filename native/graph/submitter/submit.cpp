@@ -113,13 +113,13 @@ inline Track& Submitter::track_of(const TensorArg& tensor) {
     return map_.track_of(base);
 }
 
-[[gnu::always_inline]] inline void Submitter::enter_access(const TensorArg& tensor, Producers& producers) {
-    map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, tasks_.head(),
+[[gnu::always_inline]] inline void Submitter::enter_access(const TensorArg& tensor, TaskId id, Producers& producers) {
+    map_.access(track_of(tensor), tensor.region, tensor.direction != Direction::in, id,
                 [&producers](TaskId producer) { producers.add(producer, Edge::Source::data); });
 }
 
 // Memory that may be known under other bases as well: what any of them knows about these bytes counts.
-[[gnu::noinline]] void Submitter::enter_anywhere(const TensorArg& tensor, Producers& producers) {
+[[gnu::noinline]] void Submitter::enter_anywhere(const TensorArg& tensor, TaskId id, Producers& producers) {
     const std::uint64_t base = address_of(tensor.base);
     const std::uint64_t end = base + std::max(tensor.region.end, tensor.buffer_bytes);
     const auto& bases = buffers_.locate(base, end, [this](std::uint64_t other) { return map_.live(other); });
@@ -130,7 +130,7 @@ inline Track& Submitter::track_of(const TensorArg& tensor) {
         look_elsewhere(entered, bases, producers);
         known = &entered;
     }
-    enter_access(*known, producers);
+    enter_access(*known, id, producers);
 }
 
 // What the other bases know of these bytes; then the tensor as it is known by the first one.
@@ -195,9 +195,9 @@ inline void Submitter::enter_tensors(TaskSpec& task, Producers& producers, std::
                 if (uncollected && meets_failed(tensor)) [[unlikely]]
                     producers.poison();
                 if (owned || tensor.apart) {
-                    enter_access(tensor, producers);
+                    enter_access(tensor, id, producers);
                 } else {
-                    enter_anywhere(tensor, producers);
+                    enter_anywhere(tensor, id, producers);
                 }
             }
         } else if (tensor.owner != kNoTask) {
@@ -274,10 +274,11 @@ Code Submitter::refuse_wrong(const TaskSpec& task) {
     needs = {bytes, tasks_.infers() ? regions : 0};
     if (!is_open() || !has_rooms(needs)) [[unlikely]]
         return admit_late(task, needs);
-    const TaskId head = tasks_.head();
+    // Forgotten ones are below, and wrap round to the largest.
     const TaskId forgotten = outcomes_.forgotten();
-    for (const TaskId dependency : task.dependencies) wrong |= dependency - forgotten >= head - forgotten;
-    if (wrong) [[unlikely]]
+    TaskId farthest = 0;
+    for (const TaskId dependency : task.dependencies) farthest = std::max(farthest, dependency - forgotten);
+    if (wrong || (farthest >= tasks_.head() - forgotten && !task.dependencies.empty())) [[unlikely]]
         return refuse_wrong(task);
     return Code::ok;
 }

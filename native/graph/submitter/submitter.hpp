@@ -121,8 +121,8 @@ class Submitter {
     Code admit_late(const TaskSpec& task, const Needs& needs);
     void** place_arguments(std::uint32_t slot, const TaskSpec& task);
     void enter_tensors(TaskSpec& task, Producers& producers, std::uint64_t bytes, void** words);
-    void enter_access(const TensorArg& tensor, Producers& producers);
-    void enter_anywhere(const TensorArg& tensor, Producers& producers);
+    void enter_access(const TensorArg& tensor, TaskId id, Producers& producers);
+    void enter_anywhere(const TensorArg& tensor, TaskId id, Producers& producers);
     void look_elsewhere(TensorArg& tensor, const std::vector<std::uint64_t>& bases, Producers& producers);
     void enter_fresh(TensorArg& tensor);
     Track& track_of(const TensorArg& tensor);

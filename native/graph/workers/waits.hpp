@@ -33,15 +33,10 @@ class Waits {
 
     // ---- submit.cpp: for room ----
 
-    // As Submitter::submit, but waits for room. `expected`: kOutOfOrder, and no refusal, if by then the task would get
-    // another number.
+    // After Submitter::submit has said kNoRoom: the same once there is some. `expected`: kOutOfOrder, and no refusal,
+    // if by then the task would get another number.
     static constexpr Code kOutOfOrder = Code::timed_out;
-    Code submit(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask) {
-        const Code code = submitter_.submit(task, id);
-        if (code != Submitter::kNoRoom) [[likely]]
-            return code;
-        return submit_later(task, id, watch, expected);
-    }
+    Code submit_later(TaskSpec& task, TaskId& id, Watch watch, TaskId expected = kNoTask);
     // In a body of this runtime; takes the lock itself.
     Status submit_inside(TaskSpec& task, TaskId& id, Watch watch);
 
@@ -63,7 +58,6 @@ class Waits {
     bool cancel_one(TaskId task);
 
   private:
-    Code submit_later(TaskSpec& task, TaskId& id, Watch watch, TaskId expected);
     Status make_room(Watch watch);
     template <class Done>
     Status wait_until(std::uint64_t timeout_ns, Watch watch, Done&& done);

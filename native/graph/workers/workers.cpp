@@ -59,8 +59,8 @@ void Workers::fall_silent(Worker& self) {
 // it waits with a task in its hands that others may wait for, and handing it over takes longer than most of these
 // bodies do. So one worker at a time runs them, and another leaves what it finds in its queue, from where the first
 // takes it.
-inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slot) {
-    if (static_cast<Kind>(core_.table()[slot].kind.get()) != Kind::callable || self.lent) [[likely]]
+inline bool Workers::holds_back(unsigned worker, Worker& self, bool callable) {
+    if (!callable || self.lent) [[likely]]
         return false;
     unsigned speaker = 0;
     if (config_.on_rest == nullptr || self.speaks) return false;
@@ -87,16 +87,12 @@ inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slo
     return true;
 }
 
-[[gnu::always_inline]] inline Progress Workers::run_body(unsigned worker, std::uint32_t slot) {
-    auto& own = core_.table()[slot];
+[[gnu::always_inline]] inline Progress Workers::run_body(unsigned worker, std::uint32_t slot, Slot<MachineSeam>& own) {
     void** const arguments = own.arguments.get();
     const auto* scalars = reinterpret_cast<const std::uint64_t*>(arguments + own.tensor_count.get());
-    int result = -1;
-    std::string message;
+    int result = 0;
     try {
         result = own.body.get()(arguments, scalars, own.user.get());
-        if (result == 0) [[likely]]
-            return Progress::done;
     } catch (abi::__forced_unwind&) {
         // The body ends its thread. What this worker holds stays visible to the others; a replacement takes its place.
         fail(slot, 0, kEndedThread);
@@ -110,8 +106,13 @@ inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slo
         if (worker != 0) (void)start_thread(worker, owner_.lock());
         throw;
     } catch (...) {
-        message = thrown_in_words();
+        return ended_badly(slot, -1, thrown_in_words());
     }
+    return result == 0 ? Progress::done : ended_badly(slot, result, {});
+}
+
+// The body returned something else than 0, or threw.
+[[gnu::noinline]] Progress Workers::ended_badly(std::uint32_t slot, int result, std::string message) {
     if (result == kDroppedBody) {
         drop(slot);
         return Progress::failed;
@@ -122,13 +123,12 @@ inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slo
 }
 
 [[gnu::always_inline]] inline Progress Workers::execute(Core<MachineSeam>& core, unsigned worker, Worker& self,
-                                                        std::uint32_t slot) {
-    auto& own = core.table()[slot];
+                                                        std::uint32_t slot, Slot<MachineSeam>& own, bool callable) {
     // Before the question whether it is cancelled, so that whoever cancels it alone can tell who came first: see
     // cancel_one(). The release is for whoever sees that this worker has gone on to another task.
     self.begun.store(slot + 1, std::memory_order_release);
     std::atomic_signal_fence(std::memory_order_seq_cst);
-    const bool barred = outcomes_.bars(core, slot);
+    const bool barred = outcomes_.bars(core, slot, own);
     self.trace.mark(Phase::dispatch);
     Progress result = Progress::done;
     if (barred) {
@@ -136,13 +136,13 @@ inline bool Workers::holds_back(unsigned worker, Worker& self, std::uint32_t slo
         if (config_.on_cancelled) config_.on_cancelled(own.user.get(), static_cast<Kind>(own.kind.get()));
         result = Progress::failed;
     } else if (own.body.get() != nullptr) {
-        if (static_cast<Kind>(own.kind.get()) == Kind::callable) {
+        if (callable) {
             self.lent = config_.on_rest != nullptr;
         } else if (self.lent) [[unlikely]] {
             rest(self);
         }
         self.running.store(slot + 1, std::memory_order_relaxed);
-        result = run_body(worker, slot);
+        result = run_body(worker, slot, own);
         self.running.store(0, std::memory_order_relaxed);
     }
     if (self.trace.on()) {
@@ -166,10 +166,17 @@ bool Workers::step(unsigned worker, unsigned most) {
     Worker& self = at(worker);
     Core<MachineSeam>& core = core_;
     self.held_back = false;
+    // Of the task at hand, found once: what is read of memory again after every store would be found again.
+    Slot<MachineSeam>* own = nullptr;
+    bool callable = false;
+    const auto holds_back_from = [&](std::uint32_t slot) {
+        own = &core.table()[slot];
+        callable = static_cast<Kind>(own->kind.get()) == Kind::callable;
+        return holds_back(worker, self, callable);
+    };
     const bool worked = core.step(
-        worker, most, [this, &core, &self, worker](std::uint32_t slot) { return execute(core, worker, self, slot); },
-        [this] { return attention_.load(std::memory_order_relaxed); },
-        [this, &self, worker](std::uint32_t slot) { return holds_back(worker, self, slot); });
+        worker, most, [&](std::uint32_t slot) { return execute(core, worker, self, slot, *own, callable); },
+        [this] { return attention_.load(std::memory_order_relaxed); }, holds_back_from);
     if (worked) self.begun.store(0, std::memory_order_release);
     if (self.lent) [[unlikely]]
         rest(self);

@@ -146,13 +146,15 @@ class Workers {
     bool step(unsigned worker, unsigned most);
     void serve(unsigned worker);
     Status start_thread(unsigned worker, std::shared_ptr<void> owner);
-    Progress execute(Core<MachineSeam>& core, unsigned worker, Worker& self, std::uint32_t slot);
-    Progress run_body(unsigned worker, std::uint32_t slot);
+    Progress execute(Core<MachineSeam>& core, unsigned worker, Worker& self, std::uint32_t slot, Slot<MachineSeam>& own,
+                     bool callable);
+    Progress run_body(unsigned worker, std::uint32_t slot, Slot<MachineSeam>& own);
+    Progress ended_badly(std::uint32_t slot, int result, std::string message);
     void fail(std::uint32_t slot, int result, std::string message);
     void drop(std::uint32_t slot);
     void rest(Worker& self);
     void fall_silent(Worker& self);
-    bool holds_back(unsigned worker, Worker& self, std::uint32_t slot);
+    bool holds_back(unsigned worker, Worker& self, bool callable);
     bool leaves_to(unsigned speaker, Worker& self);
     void interrupt();
     TaskId task_in(std::uint32_t slot) { return core_.table().task_in(slot, core_.stream().submitted()); }
