@@ -220,3 +220,26 @@ def test_misuse_is_typed(rt):
     assert rt.map(lambda n: n * n, list(range(5)), after=[]).results() == [0, 1, 4, 9, 16]
     held = rt.submit(lambda: 5)
     assert rt.map(kernel("empty"), np.arange(3), after=[held]).results() == [None] * 3
+
+
+def test_a_body_maps_itself_in_the_runtime_that_is_open():
+    tiles = np.arange(12.0).reshape(6, 2)
+
+    @task
+    def total(tile: Reads, out: Updates) -> None:
+        out += tile.sum()
+
+    with Runtime(workers=2), Runtime(workers=2) as inner:
+        sums = np.zeros((6, 1))
+        group = total.map(tiles, sums, name="total")
+        group.wait()
+        assert sums[:, 0].tolist() == tiles.sum(axis=1).tolist()
+        empty = kernel("empty").map(In(tiles), Out((6, 2)), after=[group[0]])
+        empty.wait()
+        assert [each._runtime for each in (group, empty)] == [inner, inner]
+        assert empty.outputs[0].shape == (6, 2)
+        with pytest.raises(BadInput, match=r"\[2, 6\] rows"):
+            total.map(tiles, np.zeros((2, 1)))
+    for body in (total, kernel("empty")):
+        with pytest.raises(BadInput, match="no runtime is open"):
+            body.map(In(tiles))

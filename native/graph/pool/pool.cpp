@@ -23,6 +23,18 @@ thread_local Inside inside;
 
 constexpr std::uint64_t kLookUpNs = 20'000'000;  // how often a watching caller asks whether to leave
 
+// While another caller has his turn. Naps, because a mutex that is waited for cannot be left.
+bool leave_after_a_nap(const std::function<bool()>& leave) {
+    constexpr std::uint64_t kNapNs = 50'000;
+    constexpr int kNaps = kLookUpNs / kNapNs;
+    thread_local int naps = 0;
+    std::atomic<std::uint32_t> nothing{0};
+    park(nothing, 0, kNapNs);
+    if (++naps < kNaps) return false;
+    naps = 0;
+    return leave();
+}
+
 }  // namespace
 
 // The threads and what they share. After a fork the child leaves its copy alone (the threads are gone, locks may be
@@ -67,14 +79,23 @@ struct Pool::Crew : std::enable_shared_from_this<Crew> {
 // A caller's turn: nobody else has a region in this crew, and this thread is worker 0.
 class Pool::Turn {
   public:
-    explicit Turn(Pool& pool) : outer_(inside) {
+    explicit Turn(Pool& pool)
+        : Turn(pool, [](std::unique_lock<std::mutex>& lock) {
+              lock.lock();
+              return true;
+          }) {}
+    // `take(lock)` is false if the caller does not want to wait any longer; then it has no turn.
+    template <class Take>
+    Turn(Pool& pool, Take&& take) : outer_(inside) {
         do {
             crew_ = &pool.crew();
-            lock_ = std::unique_lock<std::mutex>(crew_->region);
+            lock_ = std::unique_lock<std::mutex>(crew_->region, std::defer_lock);
+            if (!take(lock_)) return;
         } while (crew_->given_up);
         inside = {&pool, 0};
     }
     ~Turn() { inside = outer_; }
+    bool has_come() const { return lock_.owns_lock(); }
     Turn(const Turn&) = delete;
     Turn& operator=(const Turn&) = delete;
     Crew& crew() const { return *crew_; }
@@ -166,7 +187,20 @@ RegionEnd Pool::run_watched(std::size_t chunks, Call call, void* context, bool h
         return RegionEnd{};
     };
     if (inside.pool == this) return run_serially(inside.worker);
-    const Turn turn(*this);
+    // Whoever is in a region of another pool does not wait: somebody in a region of this one may be waiting for that.
+    const bool may_wait = inside.pool == nullptr;
+    const Turn turn(*this, [&](std::unique_lock<std::mutex>& lock) {
+        while (!lock.try_lock()) {
+            if (!may_wait || leave_after_a_nap(leave)) return false;
+        }
+        return true;
+    });
+    if (!turn.has_come()) {
+        if (!may_wait) return run_serially(0);
+        RegionEnd end;
+        end.abandoned = true;  // by the caller: nothing has begun
+        return end;
+    }
     if (helps && (workers_ == 1 || chunks <= 1)) return run_serially(0);
     Crew& own = turn.crew();
     const std::uint64_t groups = own.regions.open(chunks, call, context, nullptr, true);

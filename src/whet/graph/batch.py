@@ -14,11 +14,12 @@ from whet.graph.errors import BadInput
 from whet.graph.replay import flat
 from whet.graph.runtime import Runtime
 from whet.graph.status import translated
-from whet.graph.workloads.workload import ACCESS, EXTERNAL, Ints, Workload
+from whet.graph.workloads.workload import ACCESS, EXTERNAL, Direction, Ints, Workload
 
 Dependencies = Literal["inferred", "given", "both"]
 # Addresses for buffers that no body touches: far from anything mapped, apart from each other.
 NOWHERE = 1 << 44
+WRITES = (Direction.OUT, Direction.INOUT, Direction.OUT_EXISTING)
 
 
 class Batch:
@@ -47,12 +48,15 @@ class Batch:
         if not all(body is None or isinstance(body, NativeBody) for body in table):
             raise BadInput("a batch runs native bodies only", cure="submit Python bodies one by one")
         self._table = table
+        if buffers is not None and not isinstance(buffers, Mapping):
+            raise BadInput(f"buffers is a {type(buffers).__name__}", cure="{number of a buffer: array, ...}")
         self._buffers = dict(buffers or {})
+        checked = _checked(work)
         padded = -(-np.maximum(flat(work.buffer_bytes, np.int64, "buffer_bytes"), 0) // 64) * 64
         bases = (NOWHERE + np.concatenate([[0], np.cumsum(padded[:-1])])).astype(np.uint64)
         for number, array in self._buffers.items():
             bases[number] = self._address_for(number, array)
-        self._arrays = {**_checked(work), **_scalars(scalars), "buffer_base": bases}
+        self._arrays = {**checked, **_scalars(scalars), "buffer_base": bases}
         self.scalars = self._arrays["scalars"], self._arrays["scalar_start"]
         self._arrays["buffer_given"] = np.zeros(len(bases), np.uint8)
         self._arrays["buffer_given"][list(self._buffers)] = 1
@@ -70,13 +74,24 @@ class Batch:
             )
 
     def _address_for(self, number: int, array: npt.NDArray[Any]) -> int:
-        if not 0 <= number < len(self.work.buffer_creator) or self.work.buffer_creator[number] != EXTERNAL:
+        if isinstance(number, bool) or not isinstance(number, (int, np.integer)):
+            raise BadInput(f"{number!r} is not the number of a buffer", cure="{number of a buffer: array, ...}")
+        known = min(len(self.work.buffer_creator), len(self.work.buffer_bytes))
+        if not 0 <= number < known or self.work.buffer_creator[number] != EXTERNAL:
             raise BadInput(f"buffer {number} is not an external one", cure="give memory for external buffers only")
+        if not isinstance(array, np.ndarray) or array.dtype.hasobject:
+            raise BadInput(f"buffer {number} is no array of plain numbers", cure="np.asarray(...) first")
+        if not array.flags.writeable and self._is_written(number):
+            raise BadInput(f"buffer {number} is read-only, and tasks write to it", cure="a writable copy")
         if not array.flags.c_contiguous or array.nbytes < self.work.buffer_bytes[number]:
             raise BadInput(
                 f"buffer {number} needs {self.work.buffer_bytes[number]} contiguous bytes", cure="np.ascontiguousarray"
             )
         return array.ctypes.data
+
+    def _is_written(self, number: int) -> bool:
+        of_buffer = self.work.accesses[self.work.accesses["buffer"] == number]
+        return bool(np.isin(of_buffer["direction"], WRITES).any())
 
     def submit(self, runtime: Runtime) -> int:
         """Submits every task in order and returns the id of the first.

@@ -11,7 +11,7 @@ import ctypes
 import os
 import struct
 from _ctypes import CFuncPtr
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Self
 
@@ -19,7 +19,12 @@ import numpy as np
 
 from whet._native import graph as _native
 from whet.errors import BadInput
+from whet.graph.context import open_runtime
 from whet.graph.errors import KernelNotFound
+
+if TYPE_CHECKING:
+    from whet.graph.futures import Task
+    from whet.graph.group import Group
 
 SIGNATURE = ctypes.CFUNCTYPE(
     ctypes.c_int, ctypes.POINTER(ctypes.c_void_p), ctypes.POINTER(ctypes.c_uint64), ctypes.c_void_p
@@ -62,6 +67,10 @@ class NativeBody(BodyFields):
 
     def __repr__(self) -> str:
         return f"<NativeBody {self.name} at {self.address:#x}>"
+
+    def map(self, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Group:
+        """`Runtime.map` of this function in the runtime that is open."""
+        return open_runtime().map(self, *arguments, after=after, name=name)
 
     def with_user(self, words: np.ndarray[Any, Any]) -> NativeBody:
         """The same function with the address of a numpy array as its `user` pointer."""

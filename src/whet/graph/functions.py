@@ -11,7 +11,7 @@ from __future__ import annotations
 import functools
 import inspect
 import typing
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Annotated, Any
 
 import numpy as np
@@ -19,8 +19,9 @@ import numpy.typing as npt
 
 from whet.errors import BadInput, Unsupported
 from whet.graph.bodies import NUMBA_SIGNATURE, NativeBody, resolve
-from whet.graph.context import current_runtime
+from whet.graph.context import current_runtime, open_runtime
 from whet.graph.futures import Task, running_serial
+from whet.graph.group import Group
 from whet.graph.tensors import In, InOut, NoDep, OutExisting, Tensor
 
 Reads = Annotated[npt.NDArray[Any], In]
@@ -52,6 +53,10 @@ class TaskFunction:
         if runtime is not None:
             return runtime.submit(self, *arguments)
         return self.function(*arguments)
+
+    def map(self, *arguments: Any, after: Iterable[Task | int] = (), name: str | None = None) -> Group:
+        """`Runtime.map` of this function in the runtime that is open."""
+        return open_runtime().map(self, *arguments, after=after, name=name)
 
     def prepared(self, arguments: tuple[Any, ...]) -> tuple[Any, tuple[Any, ...]]:
         """The body to submit, and its arguments with their directions."""

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Self
 from whet._native import graph as _native
 from whet.graph import notices
 from whet.graph.errors import TaskCancelled, TaskFailed
+from whet.graph.options import limit_of
 
 if TYPE_CHECKING:
     from whet.graph.runtime import Runtime
@@ -105,7 +106,7 @@ class Task(TaskFields):
     def result(self, timeout: float | None = None) -> Any:
         """What the Python body returned; None for native bodies. Raises as `wait` does: TaskFailed comes `from` what
         the body raised, with the body's own traceback. `timeout` is in seconds, 0 asks without waiting."""
-        self.wait(timeout if timeout is None or timeout > 0 else 1e-9)
+        self.wait(limit_of(timeout))
         return self._value()
 
     def exception(self, timeout: float | None = None) -> TaskFailed | None:
@@ -119,10 +120,12 @@ class Task(TaskFields):
     def add_done_callback(self, function: Callable[[Task], object]) -> None:
         """Calls `function(task)` once the task is done: at once if it is, and else on a thread of the runtime's own,
         where it may use the runtime. What it raises is logged."""
-        if self.done():
-            notices.call(function, self)
-        else:
+        if not self.done():
             self._runtime.notify(self, function)
+            return
+        interrupt = notices.call(function, self)
+        if interrupt is not None:
+            raise interrupt
 
     def __await__(self) -> Generator[Any, None, Any]:
         """The result, in any event loop. The task goes on if whoever awaits it is cancelled."""
@@ -166,9 +169,10 @@ class Task(TaskFields):
     def _as_standard(self) -> notices.Standard:
         with notices.making:
             if self._standard is None:
-                self._standard = notices.Standard()
-                self.add_done_callback(self._standard.finish)
-        return self._standard
+                standard = notices.Standard()
+                self.add_done_callback(standard.finish)
+                self._standard = standard  # last: one that nothing finishes would never end a wait
+            return self._standard
 
     def __repr__(self) -> str:
         return f"<Task {self.id} {self.name}>"

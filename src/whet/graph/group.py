@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from whet.graph.errors import BadInput, GraphTimeout, TaskCancelled, TaskFailed
 from whet.graph.futures import State, Task
+from whet.graph.options import limit_of
 
 if TYPE_CHECKING:
     from whet.graph.runtime import Runtime
@@ -69,7 +70,7 @@ class Group(Sequence[Task]):
 
     def results(self, timeout: float | None = None) -> list[Any]:
         """What the bodies returned, in order. Raises as `wait` does. `timeout` is in seconds."""
-        self.wait(timeout if timeout is None or timeout > 0 else 1e-9)
+        self.wait(limit_of(timeout))
         return [task._value() for task in self]
 
     def done(self) -> bool:
@@ -117,7 +118,8 @@ def as_completed(tasks: Iterable[Task], timeout: float | None = None) -> Iterato
     Raises GraphTimeout when not all of them are done `timeout` seconds after the call.
     """
     given = list(dict.fromkeys(_tasks(tuple(tasks))))
-    return _as_completed(given, None if timeout is None else time.monotonic() + timeout, timeout)
+    limit_s = limit_of(timeout)
+    return _as_completed(given, None if limit_s is None else time.monotonic() + limit_s, timeout)
 
 
 def _as_completed(left: list[Task], until: float | None, timeout: float | None) -> Iterator[Task]:

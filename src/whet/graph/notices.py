@@ -26,12 +26,16 @@ LINGER_S = 1.0
 _log = logging.getLogger("whet.graph")
 
 
-def call(function: Callback, task: Task) -> None:
-    """A callback that raises is logged, as those of concurrent.futures are, and harms nobody."""
+def call(function: Callback, task: Task) -> BaseException | None:
+    """A callback that raises is logged, as those of concurrent.futures are, and harms nobody. An interrupt is not the
+    callback's: it is for the thread that was interrupted, and returned."""
     try:
         function(task)
-    except BaseException:
+    except Exception:
         _log.exception("a callback of %r raised", task)
+    except BaseException as interrupt:
+        return interrupt
+    return None
 
 
 making = threading.RLock()
@@ -43,7 +47,9 @@ class Standard:
     waiters that are told of it. Those two functions, and no others, look at these."""
 
     def __init__(self) -> None:
-        self.condition = threading.Condition()
+        # An interrupt can leave a Condition locked that is entered itself; a lock of C's it cannot.
+        self._lock = threading.RLock()
+        self.condition = threading.Condition(self._lock)
         self.state = "PENDING"
         self.waiters: list[Any] = []
 
@@ -54,7 +60,7 @@ class Standard:
             failed = not cancelled and task.exception() is not None
         except Exception:  # its outcome is not known any more, or its runtime is gone; asking for it says so
             failed = True
-        with self.condition:
+        with self._lock:
             self.state = "CANCELLED_AND_NOTIFIED" if cancelled else "FINISHED"
             for waiter in self.waiters:
                 if cancelled:
@@ -73,37 +79,48 @@ class Notices:
         self._native = native
         # By name: bound methods would be a cycle, and a runtime that nobody holds would live until it is found.
         self._roles: tuple[Role, ...] = ("listen", "help") if helps else ("listen",)
-        self._changed = threading.Condition()
+        self._lock = threading.Lock()  # entered instead of the condition, see Standard
+        self._changed = threading.Condition(self._lock)
         self._waiting: dict[int, list[tuple[Task, Callback]]] = {}
-        self._served: list[Role] = []  # the roles that have a thread now
+        self._served: dict[Role, threading.Thread] = {}
 
     def add(self, task: Task, function: Callback) -> None:
-        with self._changed:
+        with self._lock:
             self._waiting.setdefault(task.id, []).append((task, function))
             for role in self._roles:
-                if role not in self._served:
-                    threading.Thread(target=self._serve, args=(role,), name="whet.graph notices", daemon=True).start()
-                    self._served.append(role)
+                if role in self._served and self._served[role].is_alive():
+                    continue
+                # Known before it runs: an interrupt may come while it is started.
+                thread = threading.Thread(target=self._serve, args=(role,), name="whet.graph notices", daemon=True)
+                self._served[role] = thread
+                thread.start()
             self._changed.notify_all()
 
     def tell(self, numbers: list[int]) -> None:
         """Calls what waits for these tasks, on this thread."""
-        with self._changed:
+        with self._lock:
             entries = [entry for number in numbers for entry in self._waiting.pop(number, ())]
-        for task, function in entries:
-            call(function, task)
+        interrupts = [call(function, task) for task, function in entries]
+        for interrupt in interrupts:
+            if interrupt is not None:
+                raise interrupt
 
     def _serve(self, role: Role) -> None:
         """One thread: it works while somebody waits, and ends when nobody has for a while."""
         work = self._listen if role == "listen" else self._help
         while True:
-            with self._changed:
+            with self._lock:
+                if self._served.get(role) is not threading.current_thread():
+                    return  # started twice
                 if not self._waiting and not self._changed.wait(LINGER_S) and not self._waiting:
-                    self._served.remove(role)
+                    del self._served[role]
                     return
                 numbers = list(self._waiting)
             if numbers:
-                work(numbers)
+                try:
+                    work(numbers)
+                except BaseException:  # an exit or an interrupt that a callback raised has no other thread to go to
+                    _log.exception("a callback raised")
 
     def _listen(self, numbers: list[int]) -> None:
         ids = np.array(numbers, np.uint64)
@@ -117,6 +134,6 @@ class Notices:
 
     def _help(self, numbers: list[int]) -> None:
         self._native.help(HELP_NS)
-        with self._changed:
+        with self._lock:
             if self._waiting:
                 self._changed.wait(0.001)

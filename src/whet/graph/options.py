@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -31,3 +32,15 @@ def seconds(option: str, value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1e9:
         raise BadInput(f"{option}={value!r} is not a number of seconds above 0", cure="such as 1.5")
     return float(value)
+
+
+def limit_of(timeout: Any) -> float | None:
+    """The `timeout` of a future: seconds, None and infinity are no limit, and 0 or less is a look."""
+    if timeout is None:
+        return None
+    is_number = isinstance(timeout, (int, float, np.integer, np.floating)) and not isinstance(timeout, bool)
+    if not is_number or math.isnan(timeout):
+        raise BadInput(f"timeout={timeout!r} is not a number of seconds", cure="such as 1.5, or None for no limit")
+    if timeout == math.inf:
+        return None
+    return max(1e-9, float(timeout))

@@ -7,6 +7,7 @@ by submitting the notes to a runtime that runs nothing, so that no task is done 
 
 from __future__ import annotations
 
+import os
 import threading
 import weakref
 from collections.abc import Callable, Iterable
@@ -21,7 +22,7 @@ from whet.graph.bodies import NativeBody
 from whet.graph.errors import BadInput, GraphTimeout
 from whet.graph.futures import Task
 from whet.graph.group import gather
-from whet.graph.replay import Graph, Replay
+from whet.graph.replay import Graph, Replay, Turns
 from whet.graph.tensors import Array, Tensor, describe, extent
 from whet.graph.workloads.workload import Direction
 
@@ -75,7 +76,7 @@ class Recording:
         self._thread = threading.get_ident()
         self._notes: list[Note] = []
         self._graph: Graph | None = None
-        self._busy = threading.Lock()
+        self._turns = Turns()
         self._values: list[Any] = []
         self._binding = Binding([], np.zeros(0, np.uint64), {})
         self._binding_before = self._binding
@@ -141,9 +142,9 @@ class Recording:
         `b` this time. The options are those of `Graph.replay`. Tasks of the runtime are not waited for."""
         graph = self._built()
         pairs = [_checked(pair) for pair in rebind]
-        if not self._busy.acquire(blocking=False):
-            raise BadInput("this recording is being replayed already", cure="wait for that replay")
+        turn = [os.getpid()]
         try:
+            self._turns.claim(turn, "recording", "wait for that replay")
             self._rebind(pairs)
             try:
                 replay = graph.replay(workers=workers, timeout_s=timeout_s)
@@ -153,7 +154,8 @@ class Recording:
             self._left = False
             return replay
         finally:
-            self._busy.release()
+            if self._turns.held is turn:
+                self._turns.held = None
 
     def value(self, task: Task) -> Any:
         """What the Python body of a recorded task returned in the last replay."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from collections.abc import Sequence
@@ -14,8 +15,9 @@ import numpy.typing as npt
 
 from whet._native import graph as _native
 from whet.graph.bodies import NativeBody, kernel, name_of, resolve
-from whet.graph.errors import BadInput, GraphCycle, GraphError, GraphStalled, GraphTimeout, TaskFailed
+from whet.graph.errors import BadInput, GraphCycle, GraphError, GraphForked, GraphStalled, GraphTimeout, TaskFailed
 from whet.graph.options import seconds
+from whet.graph.status import how_raised
 from whet.graph.worker_choice import WorkerChoice
 from whet.graph.workloads.workload import Workload
 
@@ -68,6 +70,32 @@ def flat(values: Any, dtype: Any, what: str) -> npt.NDArray[Any]:
     return np.ascontiguousarray(array, dtype=dtype)
 
 
+class Turns:
+    """One caller at a time. Whoever has it claims inside a `try` and gives it back in its `finally`, in plain sight:
+
+        if turns.held is turn:
+            turns.held = None
+
+    An interrupt comes at calls, so it can come between a lock that was taken and the `try` after it, but not here.
+    """
+
+    def __init__(self) -> None:
+        self.held: list[int] | None = None
+        self._lock = threading.Lock()
+
+    def claim(self, turn: list[int], what: str, cure: str) -> None:
+        """`turn` is a new list with the number of this process."""
+        with self._lock:
+            held = self.held
+            if held is None:
+                self.held = turn
+        if held is None:
+            return
+        if held[0] != turn[0]:
+            raise GraphForked(f"this {what} was being replayed when the process was forked", cure="make it again here")
+        raise BadInput(f"this {what} is being replayed already", cure=cure)
+
+
 class Graph:
     """Tasks 0 to n-1, each run after its predecessors, as often as `replay` is called.
 
@@ -111,7 +139,7 @@ class Graph:
             raise BadInput(f"{len(names)} names for {len(self.bodies)} bodies", cure="one name per body")
         self.names = list(names) if names is not None else [name_of(body) for body in self.bodies]
         self._native = _native.ReplayGraph()
-        self._busy = threading.Lock()
+        self._turns = Turns()
         self._choice = WorkerChoice(hardware_workers(), python=any(callable(body) for body in self.bodies))
         table = [(b.address, b.user) if isinstance(b, NativeBody) else b for b in self.bodies]
         report = self._native.build(
@@ -197,15 +225,16 @@ class Graph:
         chosen = self._choice.next() if measured else check_workers(workers)
         threads = pool(chosen + 1 if limit_ns else chosen)
         times = np.zeros((self.tasks, 3), np.int64) if spans else None
-        if not self._busy.acquire(blocking=False):
-            raise BadInput("this graph is being replayed already", cure="wait for that replay, or build a second graph")
+        turn = [os.getpid()]
         try:
+            self._turns.claim(turn, "graph", "wait for that replay, or build a second graph")
             began = time.perf_counter_ns()
             report = self._native.replay(threads, bool(coarsen), times, limit_ns, self)
             if measured and self.tasks:
                 self._choice.took(chosen, (time.perf_counter_ns() - began) / self.tasks)
         finally:
-            self._busy.release()
+            if self._turns.held is turn:
+                self._turns.held = None
         if report["interrupt"] is not None:
             raise report["interrupt"]
         if report["refused"]:
@@ -252,7 +281,7 @@ class Graph:
             return error
         name = self.name_of(task)
         if error is not None:
-            how = f"raised {type(error).__name__}: {error}"
+            how = how_raised(error)
         else:
             how = f"failed: {report['message']}" if report["message"] else f"returned status {report['status']}"
         failed = TaskFailed(

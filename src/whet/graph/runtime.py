@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import atexit
 import itertools
+import sys
+import threading
 import weakref
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
@@ -24,7 +26,7 @@ from whet.graph.notices import Callback, Notices
 from whet.graph.observe import Peak, Span, Stuck, peaks_of, spans_of, stuck_tasks
 from whet.graph.options import number_in, one_of, seconds
 from whet.graph.recording import Note, Recording
-from whet.graph.replay import check_workers
+from whet.graph.replay import check_workers, flat
 from whet.graph.status import raise_for, translated
 from whet.graph.tensors import OutExisting, Tensor
 
@@ -62,6 +64,7 @@ else:
 
 _live: weakref.WeakSet[Runtime] = weakref.WeakSet()
 _serial = itertools.count(1)
+_one_recording = threading.Lock()
 
 
 class Runtime(Submitter):
@@ -121,13 +124,16 @@ class Runtime(Submitter):
         """What this thread submits inside runs, and is noted to be replayed: `with rt.record() as graph: ...`, then
         `graph.replay()`. The block ends when its tasks are done."""
         self._usable()
-        if self._recording is not None:
-            raise BadInput("this runtime is recording already", cure="one recording at a time")
-        recording = self._recording = Recording(self)
+        recording = Recording(self)
         try:
+            with _one_recording:
+                if self._recording is not None:
+                    raise BadInput("this runtime is recording already", cure="one recording at a time")
+                self._recording = recording
             yield recording
         finally:
-            self._recording = None
+            if self._recording is recording:
+                self._recording = None
         recording.end()
 
     @property
@@ -214,38 +220,44 @@ class Runtime(Submitter):
         with translated():
             return State(self._native.state(self._id_of(task)))
 
-    def states(self, ids: npt.NDArray[np.uint64]) -> npt.NDArray[np.uint8]:
+    def states(self, ids: npt.ArrayLike) -> npt.NDArray[np.uint8]:
         """`State` of each, in one call."""
+        known = self._known(ids)
         with translated():
-            return np.frombuffer(self._native.look(ids), np.uint8)
+            return np.frombuffer(self._native.look(known), np.uint8)
 
-    def wait_all_of(self, ids: npt.NDArray[np.uint64], timeout_s: float | None = None) -> None:
+    def wait_all_of(self, ids: npt.ArrayLike, timeout_s: float | None = None) -> None:
         """Returns when these tasks are done, whatever became of them."""
         self._not_inside()
-        self._wait(lambda limit: self._native.wait_all_of(ids, limit), timeout_s)
+        known = self._known(ids)
+        self._wait(lambda limit: self._native.wait_all_of(known, limit), timeout_s)
 
-    def wait_any_of(self, ids: npt.NDArray[np.uint64], timeout_s: float | None = None) -> None:
+    def wait_any_of(self, ids: npt.ArrayLike, timeout_s: float | None = None) -> None:
         """Returns when one of these tasks is done."""
         self._not_inside()
-        self._wait(lambda limit: self._native.wait_any_of(ids, limit), timeout_s)
+        known = self._known(ids)
+        self._wait(lambda limit: self._native.wait_any_of(known, limit), timeout_s)
 
-    def cancel_these(self, ids: npt.NDArray[np.uint64]) -> None:
+    def cancel_these(self, ids: npt.ArrayLike) -> None:
         """Cancels those of these tasks that have not begun."""
+        known = self._known(ids)
         with translated():
-            self._native.cancel_these(ids)
+            self._native.cancel_these(known)
 
     def withdraw(self, task: Task) -> bool:
         """Cancels one task if it has not begun; whether that is so."""
+        number = self._id_of(task)
         with translated():
-            return bool(self._native.cancel_one(task.id))
+            return bool(self._native.cancel_one(number))
 
     def notify(self, task: Task, function: Callback) -> None:
         """`task.add_done_callback` for a task that is not done."""
+        self._id_of(task)
         self._notices.add(task, function)
 
     def tell(self, task: Task) -> None:
         """Calls the callbacks of a task whose end is known before the core comes to it."""
-        self._notices.tell([task.id])
+        self._notices.tell([self._id_of(task)])
 
     def cancel(self) -> None:
         """Tasks that are there and have not begun are cancelled; running ones finish. The next `wait` says so."""
@@ -330,6 +342,14 @@ class Runtime(Submitter):
         finally:
             self.close()
 
+    # By default arguments: what the module holds may be gone by then.
+    def __del__(self, is_finalizing: Callable[[], bool] = sys.is_finalizing, quiet: Any = suppress) -> None:
+        """Made after the handlers at exit have run: its workers wait for the interpreter lock, which nobody gets any
+        more, so they are not waited for."""
+        if is_finalizing() and not self._closed:
+            with quiet(Exception):
+                self._native.shutdown(1)
+
     def _not_inside(self) -> None:
         if running_serial() == self._serial:
             raise BadInput(
@@ -356,6 +376,15 @@ class Runtime(Submitter):
             raise GraphTimeout(
                 f"the wait ended after {timeout_s} s: {stuck}", cure="wait longer, or see what it waits for"
             ) from None
+
+    def _known(self, ids: npt.ArrayLike) -> npt.NDArray[np.uint64]:
+        """The numbers of tasks that were submitted here. One that comes later must not be waited for or cancelled."""
+        numbers = flat(ids, np.uint64, "the numbers of tasks")
+        with translated():
+            submitted = self._native.next_id
+        if len(numbers) and numbers.max() >= submitted:
+            raise BadInput(f"task {numbers.max()} was never submitted", cure="pass ids of what submit returned")
+        return numbers
 
     def _id_of(self, task: Task | int) -> int:
         if isinstance(task, Task):

@@ -69,12 +69,24 @@ def translated() -> Iterator[None]:
 def _raise_failure(cure: str, detail: str, task: int, result: int, raised: BaseException | None) -> NoReturn:
     """The task's error with its name, `from` what the body raised."""
     if raised is None:
-        raise TaskFailed(detail, cure=cure, task=task, name=_name(detail), status=result) from None
-    how = f"raised {type(raised).__name__}: {raised}"
-    failed = TaskFailed(f"{detail.partition(' returned')[0]} {how}", cure=cure, task=task, name=_name(detail))
-    raise failed from raised
+        raise TaskFailed(detail, cure=cure, task=task, name=_name(detail, task, result), status=result) from None
+    name = _name(detail, task, result)
+    who = f"task {task} ({name})" if name else f"task {task}"
+    raise TaskFailed(f"{who} {how_raised(raised)}", cure=cure, task=task, name=name) from raised
 
 
-def _name(detail: str) -> str:
-    """`task 7 (qk) returned 3` -> qk"""
-    return detail.partition("(")[2].partition(")")[0]
+def how_raised(error: BaseException) -> str:
+    """In words. The text of an exception is code of the user's, which may raise in its turn."""
+    try:
+        return f"raised {type(error).__name__}: {error}"
+    except Exception as other:
+        return f"raised {type(error).__name__}, whose text raises {type(other).__name__}"
+
+
+def _name(detail: str, task: int, result: int) -> str:
+    """`task 7 (qk) returned 3` -> qk. A name may hold anything, brackets and these words too."""
+    begin, end = f"task {task} (", f") returned {result}"
+    if not detail.startswith(begin):
+        return ""
+    rest = detail[len(begin) :]
+    return rest[: -len(end)] if rest.endswith(end) else rest.partition("): ")[0]

@@ -20,6 +20,8 @@ from whet.graph.workloads.workload import Direction
 
 Array = npt.NDArray[Any]
 
+MOST_BYTES = 2**63  # beyond every address
+
 _native.locate(np.zeros(1))  # learns how numpy lays its arrays out, while no other thread can ask
 
 
@@ -101,7 +103,7 @@ def array_of(given: Any, how: str, writes: bool) -> Array:
         if not isinstance(outputs, tuple):
             array = _shared(given, how)
         elif len(outputs) == 1:
-            array = outputs[0]
+            array = outputs[0] if isinstance(outputs[0], np.ndarray) else _shared(outputs[0], how)
         else:
             raise BadInput(f"{how}: the task has {len(outputs)} outputs", cure="name one: task.outputs[i]")
     if array.dtype.hasobject:
@@ -186,6 +188,9 @@ def describe(tensor: Tensor, runtime: int) -> tuple[Any, ...]:
     if found is not None:  # `buffer_of` would say the same
         base, offset, item_bytes, shape, strides, nbytes = found
         return base, offset, item_bytes, shape, strides, int(tensor.direction), None, nbytes
+    begin, end = extent(array)
+    if begin < 0 or end > MOST_BYTES:
+        raise BadInput(f"a view of shape {array.shape} is larger than memory", cure="check its strides")
     held = buffer_of(array)
     maker = None
     if held.memory is not None:
