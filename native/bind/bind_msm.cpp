@@ -2,6 +2,7 @@
 // below 2^256. A result is ((8,) canonical limbs, work counters).
 #include "bind/arrays.hpp"
 #include "bind/interpreter_lock.hpp"
+#include "bind/signal_watch.hpp"
 #include "curve/batch.hpp"
 #include "msm/reference.hpp"
 
@@ -21,9 +22,17 @@ nb::tuple compute(const Points& points, const Scalars& scalars, Function&& funct
     require_same_length(p, k);
     Output<Limbs<8>> out(1);
     MsmWork work;
+    SignalWatch signals;
+    if (constexpr std::size_t few = 64; p.size() > few) signals.start();
+    const Pause pause = [&signals] {
+        if (!signals.started() || !signals.arrived()) return;
+        const Locked locked;
+        if (PyErr_CheckSignals() != 0) throw nb::python_error();
+        signals.renew();
+    };
     {
         const Unlocked unlocked;
-        const G1Jacobian sum = function(p, k, work);
+        const G1Jacobian sum = function(p, k, work, pause);
         const G1Affine result = sum.affine();
         write_points({&result, 1}, out.span());
     }
@@ -39,8 +48,8 @@ nb::tuple plain(const Points& points, const Scalars& scalars) { return compute(p
 
 nb::tuple pippenger(const Points& points, const Scalars& scalars, unsigned window_bits, bool glv) {
     if (window_bits > max_window_bits) throw nb::value_error("window_bits is above 20");
-    return compute(points, scalars, [&](auto p, auto k, MsmWork& work) {
-        return msm_pippenger(p, k, {.window_bits = window_bits, .glv = glv}, work);
+    return compute(points, scalars, [&](auto p, auto k, MsmWork& work, const Pause& pause) {
+        return msm_pippenger(p, k, {.window_bits = window_bits, .glv = glv, .pause = pause}, work);
     });
 }
 

@@ -12,11 +12,15 @@ namespace {
 
 constexpr std::size_t number_bytes = 32;
 
-// A new reference to the integer that `item` is or stands for; null, with no error set, where it is none.
+// A new reference to the integer that `item` is or stands for; null, with no error set, where it is none. Ctrl-C in the
+// caller's own conversion is no error of the item.
 PyObject* integer_of(PyObject* item) {
     if (PyLong_Check(item)) return Py_NewRef(item);
     PyObject* const integer = PyNumber_Index(item);
-    if (integer == nullptr) PyErr_Clear();
+    if (integer == nullptr) {
+        if (!PyErr_ExceptionMatches(PyExc_Exception)) throw nb::python_error();
+        PyErr_Clear();
+    }
     return integer;
 }
 

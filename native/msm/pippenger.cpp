@@ -62,10 +62,13 @@ Digit signed_digit(const Limbs<N>& scalar, unsigned w, unsigned c, unsigned char
 // Adds every point to the bucket of its digit in window w; bucket b holds magnitude b + 1.
 template <std::size_t N>
 void fill_buckets(std::span<const G1Affine> points, std::span<const Limbs<N>> scalars, unsigned w, unsigned c,
-                  std::vector<unsigned char>& carry, std::vector<G1Jacobian>& buckets, MsmWork& work) {
+                  std::vector<unsigned char>& carry, std::vector<G1Jacobian>& buckets, MsmWork& work,
+                  const Pause& pause) {
+    constexpr std::size_t points_between_pauses = 1 << 12;
     std::size_t count = points.size();
     if (WHET_FAULT(last_point_dropped) && count > 0) --count;
     for (std::size_t i = 0; i < count; ++i) {
+        if (pause && i % points_between_pauses == 0) pause();
         const Digit digit = signed_digit(scalars[i], w, c, carry[i]);
         if (digit.magnitude == 0) continue;
         u64 index = digit.magnitude - 1;
@@ -95,7 +98,7 @@ G1Jacobian horner(const std::vector<G1Jacobian>& window_sums, unsigned c, MsmWor
 // sum k_i P_i for k_i below 2^bit_count.
 template <std::size_t N>
 G1Jacobian accumulate(std::span<const G1Affine> points, std::span<const Limbs<N>> scalars, std::size_t bit_count,
-                      unsigned window_bits, MsmWork& work) {
+                      unsigned window_bits, MsmWork& work, const Pause& pause) {
     const unsigned c = window_bits != 0 ? window_bits : cheapest_window(points.size(), bit_count);
     const unsigned windows = window_count(bit_count, c);
     std::vector<unsigned char> carry(points.size(), 0);
@@ -107,14 +110,14 @@ G1Jacobian accumulate(std::span<const G1Affine> points, std::span<const Limbs<N>
         if (WHET_FAULT(window_skipped) && w == 1) continue;
         if (WHET_FAULT(last_window_missing) && w + 1 == windows) continue;
         if (!WHET_FAULT(bucket_stale)) std::fill(buckets.begin(), buckets.end(), G1Jacobian::infinity());
-        fill_buckets(points, scalars, w, c, carry, buckets, work);
+        fill_buckets(points, scalars, w, c, carry, buckets, work, pause);
         window_sums[w] = reduce_buckets(buckets, work);
     }
     return horner(window_sums, c, work);
 }
 
-G1Jacobian with_endomorphism(std::span<const G1Affine> points, std::span<const Scalar256> reduced, unsigned window_bits,
-                             MsmWork& work) {
+G1Jacobian with_endomorphism(std::span<const G1Affine> points, std::span<const Scalar256> reduced,
+                             const PippengerOptions& options, MsmWork& work) {
     const std::size_t n = points.size();
     std::vector<G1Affine> bases(2 * n);
     std::vector<Limbs<2>> halves(2 * n);
@@ -126,7 +129,7 @@ G1Jacobian with_endomorphism(std::span<const G1Affine> points, std::span<const S
         halves[i] = split.k1.magnitude;
         halves[n + i] = split.k2.magnitude;
     }
-    return accumulate<2>(bases, halves, glv::half_bits, window_bits, work);
+    return accumulate<2>(bases, halves, glv::half_bits, options.window_bits, work, options.pause);
 }
 
 }  // namespace
@@ -137,8 +140,8 @@ G1Jacobian msm_pippenger(std::span<const G1Affine> points, std::span<const Scala
     if (!WHET_FAULT(scalar_not_reduced)) {
         for (Scalar256& k : reduced) k = Fr::reduce(k);
     }
-    if (options.glv) return with_endomorphism(points, reduced, options.window_bits, work);
-    return accumulate<4>(points, reduced, scalar_bits, options.window_bits, work);
+    if (options.glv) return with_endomorphism(points, reduced, options, work);
+    return accumulate<4>(points, reduced, scalar_bits, options.window_bits, work, options.pause);
 }
 
 }  // namespace whet

@@ -4,9 +4,12 @@
 
 namespace whet {
 
-G1Jacobian msm_plain(std::span<const G1Affine> points, std::span<const Scalar256> scalars, MsmWork& work) {
+G1Jacobian msm_plain(std::span<const G1Affine> points, std::span<const Scalar256> scalars, MsmWork& work,
+                     const Pause& pause) {
+    constexpr std::size_t points_between_pauses = 64;
     G1Jacobian total = G1Jacobian::infinity();
     for (std::size_t i = 0; i < points.size(); ++i) {
+        if (pause && i % points_between_pauses == 0) pause();
         const Scalar256 k = Fr::reduce(scalars[i]);
         G1Jacobian product = G1Jacobian::infinity();
         const std::size_t top = bit_length(k);

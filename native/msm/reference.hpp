@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <span>
 
 #include "curve/bn254.hpp"
@@ -19,13 +20,19 @@ struct MsmWork {
 
 // Scalars are any integers below 2^256 and count modulo r; points may be infinity, repeated or opposite.
 // Both spans have the same length, which may be zero.
-G1Jacobian msm_plain(std::span<const G1Affine> points, std::span<const Scalar256> scalars, MsmWork& work);
+// `pause` is called now and then, every few milliseconds up to a second or so, where there is one: what it throws ends
+// the computation.
+using Pause = std::function<void()>;
+
+G1Jacobian msm_plain(std::span<const G1Affine> points, std::span<const Scalar256> scalars, MsmWork& work,
+                     const Pause& pause = {});
 
 constexpr unsigned max_window_bits = 20;
 
 struct PippengerOptions {
     unsigned window_bits = 0;  // 1 .. max_window_bits; 0 takes the cheapest by operation count
     bool glv = false;          // twice the points, half the scalar length
+    Pause pause = {};
 };
 
 G1Jacobian msm_pippenger(std::span<const G1Affine> points, std::span<const Scalar256> scalars,

@@ -1,6 +1,7 @@
 #include "msm/engine/engine.hpp"
 
 #include <algorithm>
+#include <system_error>
 #include <utility>
 
 #include "msm/affine/small.hpp"
@@ -9,7 +10,7 @@
 
 namespace whet::msm {
 
-Engine::Engine(const Kernel& kernel, unsigned threads, unsigned precompute)
+Engine::Engine(const Kernel& kernel, unsigned threads, unsigned precompute) try
     : kernel_(kernel),
       pool_(threads),
       precompute_(precompute),
@@ -18,6 +19,10 @@ Engine::Engine(const Kernel& kernel, unsigned threads, unsigned precompute)
     if (precompute < 1 || precompute > max_factor)
         throw EngineError(Trouble::bad_input, "precompute = " + std::to_string(precompute),
                           "give 1 to " + std::to_string(max_factor));
+} catch (const std::system_error& error) {
+    throw EngineError(Trouble::out_of_memory,
+                      "the system starts no " + std::to_string(threads) + " threads: " + error.code().message(),
+                      "use fewer threads, or raise the limits of memory and processes");
 }
 
 // The engine, or a seat of it. Given up at the end of the scope, and with it what trim() asked for in the meantime.

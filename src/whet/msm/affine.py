@@ -18,6 +18,7 @@ from whet.protocol import MemoryRow
 BACKENDS = ("auto", "ifma", "avx2", "adx", "portable")
 OVERRIDE = "WHET_MSM_BACKEND"
 LONGEST_SHORT_SCALAR_BITS = 127  # longer scalars all have the same plan
+MULTIPLES_AT_ONCE = 1 << 12  # points; about a tenth of a second
 STAGES = ("scan", "digits", "sort", "buckets", "rows", "bits", "finish")
 
 
@@ -48,7 +49,13 @@ class Affine:
     ) -> Self:
         """From (n, 8) limbs in Montgomery form; up to `precompute` multiples of each are kept."""
         made = cls(backend, threads, windows, precompute)
-        made._native.prepare(points, True)
+        if precompute == 1:
+            made._native.prepare(points, True)
+            return made
+        # Multiples take a while: Ctrl-C is heard between pieces.
+        made.reserve(len(points))
+        for first in range(0, len(points), MULTIPLES_AT_ONCE):
+            made.fill(first, points[first : first + MULTIPLES_AT_ONCE])
         return made
 
     @classmethod

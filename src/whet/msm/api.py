@@ -18,14 +18,18 @@ from whet.msm.auto import measured_variant
 from whet.msm.budget import GivenPoints, limit, prepare_within
 from whet.msm.options import (
     read_budget,
+    read_count,
     read_device,
+    read_flag,
+    read_part,
     read_submission_limit,
     read_threads,
     require_callbacks,
+    shown,
+    spelled_variant,
     system_path,
-    with_precompute,
 )
-from whet.msm.point import Endian, Point
+from whet.msm.point import SCALAR_BYTES, Endian, Point
 from whet.msm.validate import (
     Limbs,
     PointsLike,
@@ -38,6 +42,7 @@ from whet.msm.validate import (
     read_points,
     read_scalars,
     require_same_length,
+    scalar_count,
 )
 from whet.msm.variants import AffineSums, Answer, Prepared, choose, prepare
 from whet.msm.webgpu.fallback import WithFallback
@@ -48,6 +53,8 @@ from whet.protocol import MemoryRow, Variant
 
 # A budget for files of more points than an engine prepares: they are read in pieces, each as large as one can be.
 UNBOUNDED_BYTES = 1 << 40
+# Scalars beyond this are counted before they are read: they take memory that a mistake should not cost.
+ENOUGH_TO_COUNT = 1 << 18
 
 
 def msm(
@@ -81,10 +88,12 @@ def msm(
     The other options are those of `Engine`. A few points are summed on the spot: nothing is prepared, and no threads
     are started.
     """
-    plain = read_scalars(scalars, endian=endian, montgomery=scalars_montgomery)
+    many = point_count(points) if scalar_count(scalars) > ENOUGH_TO_COUNT else None
+    plain = read_scalars(scalars, endian=endian, montgomery=scalars_montgomery, points=many)
     where, _ = read_device(device)
-    simple = variant == "auto" and memory_budget is None and cancel is None and progress is None and where != "webgpu"
-    if simple and backend in BACKENDS and len(plain) <= native.small_most(kernel := backend_name(backend)):
+    plainly = isinstance(variant, str) and variant == "auto" and isinstance(backend, str) and backend in BACKENDS
+    simple = plainly and memory_budget is None and cancel is None and progress is None and where != "webgpu"
+    if simple and len(plain) <= native.small_most(kernel := backend_name(backend)):
         read_threads(threads)
         limbs = _checked_points(points, endian, points_montgomery, check)
         require_same_length(len(limbs), len(plain))
@@ -160,9 +169,7 @@ class Engine:
         where, adapter = read_device(device)
         threads, memory_budget = read_threads(threads), read_budget(memory_budget)
         submission_limit_s = read_submission_limit(submission_limit_s)
-        if backend != "auto":
-            variant = f"{'affine' if variant == 'auto' else variant}:backend={backend}"
-        variant = with_precompute(variant, precompute)
+        variant = spelled_variant(variant, backend, precompute)
         if variant == "auto" and (where == "webgpu" or (threads is None and memory_budget is None)):
             variant = measured_variant(where, adapter, lambda: point_count(points))
         chosen = choose(variant)
@@ -228,13 +235,14 @@ class Engine:
         """
         engine = cls.__new__(cls)
         memory_budget = read_budget(memory_budget)
-        if check not in ("none", "on-curve"):
-            raise BadInput(f"no check {check!r}", cure="checks: none, on-curve")
+        if not isinstance(check, str) or check not in ("none", "on-curve"):
+            raise BadInput(f"no check {shown(check)}", cure="checks: none, on-curve")
+        choose(spelled_variant("affine", backend, None))  # a name that is none is told before anything is read
         native = Affine.opened(
             system_path(path),
-            verify=verify,
+            verify=read_flag(verify, "verify"),
             on_curve=check == "on-curve",
-            copy=copy,
+            copy=read_flag(copy, "copy"),
             backend=backend,
             threads=read_threads(threads),
         )
@@ -258,6 +266,8 @@ class Engine:
     def memory_map(self, n: int | None = None, *, scalar_bits: int = 256) -> Sequence[MemoryRow]:
         """What a call with n scalars (all points by default) of that length allocates, to the byte."""
         prepared = self._open()
+        n = None if n is None else read_count(n, "the number of scalars")
+        scalar_bits = read_count(scalar_bits, "scalar_bits", most=8 * SCALAR_BYTES)
         if isinstance(prepared, WebGpuSums):
             return prepared.memory_map(n)
         if isinstance(prepared, WithFallback):
@@ -303,7 +313,7 @@ class Engine:
         progress: Progress | None = None,
     ) -> Point:
         """The sum over all points; as many scalars as points."""
-        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
+        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery, points=self._size)
         return self.compute(limbs, cancel=cancel, progress=progress)
 
     def batch(
@@ -313,17 +323,17 @@ class Engine:
         there are as many sums as threads and no memory budget. On a GPU vectors that follow each other with one length
         share a submission; an engine that reads its points in pieces reads each piece once for all vectors.
         """
-        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
-        return self.compute_batch(limbs)
+        return self.compute_batch(_read_vectors(vectors, self._size, endian, montgomery))
 
     def compute_batch(self, vectors: Sequence[Limbs], *, offset: int = 0, size: int | None = None) -> list[Point]:
         """The same on plain limbs, against `size` points from `offset` on."""
         prepared = self._open()
         vectors = [plain_limbs(limbs) for limbs in vectors]
+        offset, size = read_part(offset, self._size if size is None else size, self._size)
         if not isinstance(prepared, WebGpuSums | WithFallback | AffineSums):
             return [self.compute(limbs, offset=offset, size=size) for limbs in vectors]
         for limbs in vectors:
-            require_same_length(self._size if size is None else size, len(limbs))
+            require_same_length(size, len(limbs))
         return [Point.from_bytes(answer.limbs.tobytes()) for answer in prepared.batch(vectors, offset)]
 
     @property
@@ -334,12 +344,7 @@ class Engine:
 
     def view(self, offset: int = 0, size: int | None = None) -> View:
         """The engine restricted to `size` points from `offset` on; to the end by default. Copies nothing."""
-        size = self._size - offset if size is None else size
-        if offset < 0 or size < 0 or offset + size > self._size:
-            raise BadInput(
-                f"points {offset} to {offset + size} are outside the {self._size} prepared", cure="ask for less"
-            )
-        return View(self, offset, size)
+        return View(self, *read_part(offset, size, self._size))
 
     def compute(
         self,
@@ -366,7 +371,8 @@ class Engine:
         """As `compute`, with the counters and stage times of the call."""
         require_callbacks(cancel, progress)
         limbs = plain_limbs(limbs)
-        require_same_length(self._size if size is None else size, len(limbs))
+        offset, size = read_part(offset, self._size if size is None else size, self._size)
+        require_same_length(size, len(limbs))
         return self._open().compute(limbs, offset, cancel=cancel, progress=progress)
 
     def close(self) -> None:
@@ -410,15 +416,21 @@ class View:
         progress: Progress | None = None,
     ) -> Point:
         """The sum over the view's points; as many scalars as it has."""
-        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery)
+        limbs = read_scalars(scalars, endian=endian, montgomery=montgomery, points=self._size)
         return self._engine.compute(limbs, offset=self._offset, size=self._size, cancel=cancel, progress=progress)
 
     def batch(
         self, vectors: Iterable[ScalarsLike], *, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
         """One sum per vector of scalars, as of the engine."""
-        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
+        limbs = _read_vectors(vectors, self._size, endian, montgomery)
         return self._engine.compute_batch(limbs, offset=self._offset, size=self._size)
+
+
+def _read_vectors(vectors: Iterable[ScalarsLike], points: int, endian: Endian, montgomery: bool) -> list[Limbs]:
+    if not isinstance(vectors, Iterable):
+        raise BadInput(f"vectors of scalars are {shown(vectors)}", cure="give a sequence of them")
+    return [read_scalars(scalars, endian=endian, montgomery=montgomery, points=points) for scalars in vectors]
 
 
 def _source(points: PointsLike, endian: Endian, montgomery: bool) -> RecordSource | None:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from whet.errors import BadInput
+from whet.msm.options import shown
 
 Endian = Literal["little", "big"]
 Compressed = Literal["gnark", "ark", "halo2", "aztec"]
@@ -51,7 +52,8 @@ class Point:
     @property
     def is_on_curve(self) -> bool:
         """Canonical coordinates and the equation, or infinity."""
-        if not (0 <= self.x < P and 0 <= self.y < P):
+        # Numbers of numpy would overflow without a word.
+        if not (isinstance(self.x, int) and isinstance(self.y, int) and 0 <= self.x < P and 0 <= self.y < P):
             return False
         return self.is_infinity or (self.y * self.y - self.x * self.x * self.x - B) % P == 0
 
@@ -96,19 +98,32 @@ class Point:
 
     def _valid(self) -> Point:
         if not self.is_on_curve:
-            raise BadInput(f"{self} is not on the curve y^2 = x^3 + 3", cure="check the coordinates and their order")
+            raise BadInput(
+                f"{self} is not on the curve y^2 = x^3 + 3",
+                cure="check the coordinates, which are Python integers, and their order",
+            )
         return self
 
     def to_bytes(self, endian: Endian = "little") -> bytes:
         """64 bytes, x then y; infinity is 64 zero bytes. With "big" this is the EIP-196 form."""
-        return self.x.to_bytes(32, endian) + self.y.to_bytes(32, endian)
+        try:
+            return self.x.to_bytes(32, endian) + self.y.to_bytes(32, endian)
+        except (AttributeError, OverflowError, TypeError, ValueError):
+            raise BadInput(
+                f"{self} has no bytes in {shown(endian)} order",
+                cure='coordinates are Python integers from 0 on and below 2^256, orders "little" and "big"',
+            ) from None
 
     @classmethod
     def from_bytes(cls, data: bytes, endian: Endian = "little") -> Point:
         """The reverse of to_bytes. Reads the two numbers and checks nothing but the length."""
+        data = data if isinstance(data, bytes) else _bytes_of(data)
         if len(data) != POINT_BYTES:
             raise BadInput(f"a point is {POINT_BYTES} bytes, not {len(data)}", cure="give x and y, 32 bytes each")
-        return cls(int.from_bytes(data[:32], endian), int.from_bytes(data[32:], endian))
+        try:
+            return cls(int.from_bytes(data[:32], endian), int.from_bytes(data[32:], endian))
+        except (TypeError, ValueError):
+            raise BadInput(f"endian={shown(endian)} is not known", cure='write "little" or "big"') from None
 
     def compress(self, form: Compressed) -> bytes:
         """32 bytes, as gnark-crypto, arkworks, halo2curves or Aztec's compressed reference string have a point."""
@@ -127,6 +142,7 @@ class Point:
     def decompress(cls, data: bytes, form: Compressed) -> Point:
         """The reverse of compress. What is no point in that form is BadInput."""
         endian, sign, positive, negative, infinity = _form(form)
+        data = _bytes_of(data)
         if len(data) != 32:
             raise BadInput(f"a compressed point is 32 bytes, not {len(data)}", cure="give x and its flags")
         number = int.from_bytes(data, endian)
@@ -140,10 +156,20 @@ class Point:
         return cls(x, y if is_negative == (flag == negative) else P - y)
 
     def __str__(self) -> str:
+        given: tuple[Any, Any] = (self.x, self.y)
+        if not all(isinstance(coordinate, int) for coordinate in given):
+            return f"({shown(self.x)}, {shown(self.y)})"
         return "infinity" if self.is_infinity else f"({self.x:#066x}, {self.y:#066x})"
 
 
+def _bytes_of(data: Any) -> bytes:
+    try:
+        return bytes(memoryview(data))
+    except TypeError:
+        raise BadInput(f"the bytes of a point are {shown(data)}", cure="give bytes") from None
+
+
 def _form(name: str) -> tuple[Endian, Literal["larger", "odd"], int, int, int | None]:
-    if name not in COMPRESSED:
-        raise BadInput(f"no compressed form {name!r}", cure=f"forms: {', '.join(COMPRESSED)}")
+    if not isinstance(name, str) or name not in COMPRESSED:
+        raise BadInput(f"no compressed form {shown(name)}", cure=f"forms: {', '.join(COMPRESSED)}")
     return COMPRESSED[name]

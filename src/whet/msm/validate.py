@@ -22,6 +22,7 @@ from whet._native import curve
 from whet._native import msm as native
 from whet._native.field import fr
 from whet.errors import BadInput
+from whet.msm.options import read_flag, shown
 from whet.msm.point import POINT_BYTES, SCALAR_BYTES, Endian, P, Point
 
 Limbs: TypeAlias = npt.NDArray[np.uint64]
@@ -59,6 +60,7 @@ def read_points(
 
     `first` is what the caller calls point 0 of these: complaints count from there.
     """
+    montgomery, check = read_flag(montgomery, "montgomery"), read_flag(check, "check")
     try:
         raw = _limbs(points, "points", POINT_BYTES, endian, lambda given: _point_limbs(given, first))
     except BadInput as defect:
@@ -99,8 +101,16 @@ def plain_limbs(limbs: Any) -> Limbs:
     return _limb_array(limbs, "scalars", SCALAR_BYTES // 8, "little")
 
 
-def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False) -> Limbs:
-    """(n, 4) plain limbs. Any integers below 2^256; in Montgomery form they must be below r."""
+def read_scalars(
+    scalars: ScalarsLike, *, endian: Endian = "little", montgomery: bool = False, points: int | None = None
+) -> Limbs:
+    """(n, 4) plain limbs. Any integers below 2^256; in Montgomery form they must be below r.
+
+    Where the number of `points` is known, more scalars than that are refused before they take memory.
+    """
+    montgomery = read_flag(montgomery, "montgomery")
+    if points is not None and (given := scalar_count(scalars)) > points:
+        require_same_length(points, given)
     if is_file(scalars, "scalars"):
         _require_no_flags(endian, montgomery)
         return scalars.limbs()  # type: ignore[union-attr]
@@ -122,6 +132,16 @@ def read_scalars(scalars: ScalarsLike, *, endian: Endian = "little", montgomery:
             index=index,
         )
     return fr.from_montgomery(limbs)  # type: ignore[no-any-return]
+
+
+def scalar_count(scalars: Any) -> int:
+    """How many there seem to be, without a look at any; 0 where only reading tells."""
+    if isinstance(scalars, bytes | bytearray | memoryview):
+        return memoryview(scalars).nbytes // SCALAR_BYTES
+    if isinstance(scalars, np.ndarray):
+        is_flat = scalars.ndim == 1 and scalars.dtype == np.uint8
+        return scalars.size // SCALAR_BYTES if is_flat else len(scalars) if scalars.ndim else 0
+    return len(scalars) if isinstance(scalars, Sequence | RecordSource) else 0
 
 
 def is_file(data: Any, kind: str) -> bool:
@@ -291,7 +311,7 @@ def _encode_point(index: int, point: Any) -> bytes:
         pair = point
     else:
         raise BadInput(
-            f"point {index} is {_shown(point)}, not a pair",
+            f"point {index} is {shown(point)}, not a pair",
             cure="give (x, y), a Point, or None for infinity",
             index=index,
         )
@@ -328,17 +348,16 @@ def _scalar_limbs(scalars: Sequence[Any]) -> Limbs:
 def _integer(given: Any, what: str, index: int) -> int:
     try:
         return operator.index(given)
-    except TypeError:
-        # An element of a field, such as py-ecc's FQ. Numbers that are no integers, floats above all, are not rounded.
-        if hasattr(given, "__int__") and not isinstance(given, numbers.Number | np.generic):
+    except Exception as error:
+        reason: Exception | None = None if isinstance(error, TypeError) else error
+    # An element of a field, such as py-ecc's FQ. Numbers that are no integers, floats above all, are not rounded.
+    if reason is None and hasattr(given, "__int__") and not isinstance(given, numbers.Number | np.generic):
+        try:
             return int(given)
-        raise BadInput(
-            f"{what} is {_shown(given)}, a {type(given).__name__} and not an integer",
-            cure="give a Python integer",
-            index=index,
-        ) from None
-
-
-def _shown(value: Any) -> str:
-    text = repr(value)
-    return text if len(text) <= 40 else f"a {type(value).__name__}"
+        except Exception as error:
+            reason = error
+    raise BadInput(
+        f"{what} is {shown(given)}, a {type(given).__name__} and not an integer",
+        cure="give a Python integer",
+        index=index,
+    ) from reason

@@ -12,9 +12,9 @@ from importlib.util import find_spec
 from typing import Protocol
 
 from whet._native import msm as native
-from whet.errors import Cancelled
+from whet.errors import BadInput, Cancelled
 from whet.msm.affine import BACKENDS, Affine, Event, Progress
-from whet.msm.options import MAX_THREADS, MEMORY_BUDGET, PRECOMPUTE
+from whet.msm.options import MAX_THREADS, MEMORY_BUDGET, PRECOMPUTE, shown
 from whet.msm.validate import Limbs
 from whet.msm.webgpu.knobs import SPECS as GPU_SPECS
 from whet.msm.webgpu.knobs import Choice
@@ -183,6 +183,8 @@ PREFERENCE: list[str] = ["affine", "pippenger:glv=true"]
 
 def choose(text: str) -> Variant:
     """Reads `name:knob=value,...` or "auto"."""
+    if not isinstance(text, str):
+        raise BadInput(f"variant={shown(text)} is not text", cure='give a name such as "affine", or leave it out')
     if text == "auto":
         text = next(item for item in PREFERENCE if TABLE[item.partition(":")[0]].usable())
     return choose_variant("msm", [implementation.spec for implementation in TABLE.values()], text)

@@ -11,6 +11,7 @@ from typing import ClassVar, Literal, Self
 import numpy as np
 
 from whet.errors import BadInput, DeviceOutOfMemory
+from whet.msm.options import read_count, shown
 from whet.msm.points.encodings import BadRecord
 from whet.msm.points.formats import Format, Kind, choose
 from whet.msm.points.layout import Layout
@@ -23,6 +24,7 @@ CHECKS = ("none", "on-curve", "checksum")
 RECORDS_PER_PIECE = 1 << 12
 RECORDS_PER_CHUNK = 1 << 18
 MOST_AT_ONCE_BYTES = 1 << 38  # 2^32 points
+MOST_RECORDS = 1 << 62  # no file is that long
 
 
 class RecordFile:
@@ -41,6 +43,8 @@ class RecordFile:
         self._layout = layout
         self._check_curve = check != "none"
         available = layout.count if isinstance(layout, Layout) else len(layout)
+        offset = read_count(offset, "offset", most=MOST_RECORDS)
+        n = None if n is None else read_count(n, "n", most=MOST_RECORDS)
         if not 0 <= offset <= available or (n is not None and not 0 <= n <= available - offset):
             wanted = f"{self.kind} from {offset} on" if n is None else f"{n} {self.kind} from {offset} on"
             raise source.bad(f"holds {available} {self.kind}, not {wanted}", cure="lower offset or n")
@@ -64,8 +68,8 @@ class RecordFile:
         of coordinates), `on-curve` checks every point that is read, `checksum` compares the file's own checksum, where
         the format has one, as well.
         """
-        if check not in CHECKS:
-            raise BadInput(f"no check {check!r}", cure=f"checks: {', '.join(CHECKS)}")
+        if not isinstance(check, str) or check not in CHECKS:
+            raise BadInput(f"no check {shown(check)}", cure=f"checks: {', '.join(CHECKS)}")
         source = Source(path)
         try:
             row = choose(source, cls.kind, format)
@@ -103,7 +107,8 @@ class RecordFile:
         return limbs
 
     def _collect(self, start: int, stop: int | None, finish: Callable[[Limbs], Limbs]) -> Limbs:
-        stop = self._count if stop is None else stop
+        start = read_count(start, "start", most=MOST_RECORDS)
+        stop = self._count if stop is None else read_count(stop, "stop", most=MOST_RECORDS)
         if not 0 <= start <= stop <= self._count:
             raise BadInput(f"{start} to {stop} is outside of {self._count} {self.kind}", cure="lower the range")
         first, last = self.offset + start, self.offset + stop
@@ -142,8 +147,7 @@ class RecordFile:
 
     def chunks(self, records: int = RECORDS_PER_CHUNK) -> Iterator[Bytes]:
         """All records as `read` gives them, at most `records` at a time: for files that do not fit into memory."""
-        if records < 1:
-            raise BadInput(f"chunks of {records} records", cure="ask for at least one")
+        records = read_count(records, "the number of records in a chunk", least=1, most=MOST_RECORDS)
         for start in range(0, self._count, records):
             yield self.read(start, min(start + records, self._count))
 

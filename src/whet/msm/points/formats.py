@@ -8,6 +8,7 @@ from fnmatch import fnmatch
 from typing import Literal
 
 from whet.errors import BadInput
+from whet.msm.options import shown
 from whet.msm.points import arkworks, arrays, aztec, encodings, gnark, halo2, iden3, prepared, text
 from whet.msm.points.layout import Layout
 from whet.msm.points.source import Source
@@ -101,10 +102,10 @@ FORMATS: tuple[Format, ...] = (*_points(), *_scalars())
 def choose(source: Source, kind: Kind, name: str) -> Format:
     """The format called `name`; for `auto` the one whose magic the file starts with."""
     offered = {row.name: row for row in FORMATS if row.kind == kind}
-    if name in offered:
+    if isinstance(name, str) and name in offered:
         return offered[name]
-    if name != "auto":
-        raise BadInput(f"no {kind} format {name!r}", cure=f"formats: auto, {', '.join(offered)}")
+    if not isinstance(name, str) or name != "auto":
+        raise BadInput(f"no {kind} format {shown(name)}", cure=f"formats: auto, {', '.join(offered)}")
     for row in offered.values():
         if row.magic and source.head(len(row.magic)) == row.magic:
             return row

@@ -12,9 +12,10 @@ from whet._native import curve
 from whet._native import msm as native
 from whet.errors import BadInput
 from whet.msm.api import Engine
+from whet.msm.options import read_part, shown
 from whet.msm.point import Endian, Point
 from whet.msm.points.files import RecordFile
-from whet.msm.validate import Limbs, ScalarsLike, read_scalars
+from whet.msm.validate import Limbs, ScalarsLike, read_scalars, scalar_count
 
 MOST_PREPARED = int(native.max_points)
 POINTS_AT_ONCE = 1 << 10
@@ -73,12 +74,16 @@ class Srs(RecordFile):
         self, vectors: Iterable[ScalarsLike], *, offset: int = 0, endian: Endian = "little", montgomery: bool = False
     ) -> list[Point]:
         """One commitment per vector. Vectors of one length that follow each other are summed together."""
-        limbs = [read_scalars(scalars, endian=endian, montgomery=montgomery) for scalars in vectors]
-        for one in limbs:
-            if offset < 0 or offset + len(one) > len(self):
-                raise BadInput(
-                    f"{len(one)} scalars from point {offset} on, but {len(self)} points", cure="ask for less"
-                )
+        if not isinstance(vectors, Iterable):
+            raise BadInput(f"vectors of scalars are {shown(vectors)}", cure="give a sequence of them")
+        offset, most = read_part(offset, None, len(self))
+        limbs = []
+        for scalars in vectors:
+            if (count := scalar_count(scalars)) <= most:
+                limbs.append(read_scalars(scalars, endian=endian, montgomery=montgomery))
+                count = len(limbs[-1])
+            if count > most:
+                raise BadInput(f"{count} scalars from point {offset} on, but {len(self)} points", cure="ask for less")
         longest = max(map(len, limbs), default=0)
         if longest == 0:
             return [Point.infinity()] * len(limbs)
@@ -130,9 +135,9 @@ class Srs(RecordFile):
         try:
             place = operator.index(index)
         except TypeError:
-            raise BadInput(f"point {index!r:.40}", cure="give an integer or a slice") from None
+            raise BadInput(f"point {shown(index)}", cure="give an integer or a slice") from None
         if not -len(self) <= place < len(self):
-            raise BadInput(f"point {place} of {len(self)}", cure="ask for one that is there", index=place)
+            raise BadInput(f"point {shown(place)} of {len(self)}", cure="ask for one that is there", index=place)
         place %= len(self)
         return Point.from_bytes(self.read(place, place + 1).tobytes())
 

@@ -7,8 +7,9 @@ from collections.abc import Callable
 from whet.errors import BadInput
 from whet.msm.api import msm
 from whet.msm.budget import BudgetedSums, prepare_within
+from whet.msm.options import read_count, shown
 from whet.msm.point import Point
-from whet.msm.points.files import RECORDS_PER_CHUNK, Scalars
+from whet.msm.points.files import MOST_RECORDS, RECORDS_PER_CHUNK, Scalars
 from whet.msm.points.srs import Srs
 from whet.msm.variants import choose
 
@@ -28,6 +29,11 @@ def msm_from_files(
     Memory: about 100 bytes for each of `records` points in the reader, and what the variant needs for as many. With a
     `memory_budget` in bytes that decides how many records are in memory at a time, and `records` does not count.
     """
+    for given, kind in ((points, Srs), (scalars, Scalars)):
+        if not isinstance(given, kind):
+            raise BadInput(f"{shown(given)} is no open file", cure=f"give what {kind.__name__}.open returns")
+    if not callable(progress):
+        raise BadInput(f"progress={shown(progress)} cannot be called", cure="give a function of the points done")
     if len(points) != len(scalars):
         raise BadInput(
             f"{len(points)} points in {points.path} but {len(scalars)} scalars in {scalars.path}",
@@ -39,8 +45,7 @@ def msm_from_files(
             return _told(sums, scalars, progress)
         finally:
             sums.close()
-    if records < 1:
-        raise BadInput(f"chunks of {records} records", cure="ask for at least one")
+    records = read_count(records, "the number of records in a chunk", least=1, most=MOST_RECORDS)
     partial: list[Point] = []
     for start in range(0, len(points), records):
         stop = min(start + records, len(points))
