@@ -46,7 +46,7 @@ class Figures:
 
     def add(self, name: str, word: str, number: float = 1) -> None:
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        with open(self.path, "a+") as file:
+        with self.path.open("a+") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             file.seek(0)
             everything = json.loads(file.read() or "{}")

@@ -163,6 +163,7 @@ def worker():
     ours, theirs = socket.socketpair()
     made = Worker.__new__(Worker)
     made._channel, made._host, made.pid, made.hello = Channel(ours, FromBench), system.host(), 0, None
+    made._setup_calls = None
     made._log = tempfile.TemporaryFile()  # noqa: SIM115  (the worker closes it)
     made._process = subprocess.Popen(["sleep", "600"], start_new_session=True)
     made.theirs = theirs

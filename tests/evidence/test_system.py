@@ -151,6 +151,16 @@ def sealed(namespaces, tmp_path_factory):
     return tried_in_bench(tmp_path_factory.mktemp("turn"), told_in_turn, "full")
 
 
+# A bench seals itself; this one adds a filter that refuses nothing more.
+UNSEAL = "from whet.evidence.system import seccomp; seccomp.sealed = seccomp.confined"
+
+
+@pytest.fixture(scope="module", params=["full", "no-namespaces"])
+def sealed_by_the_parent(request, namespaces, tmp_path_factory):
+    folder = tmp_path_factory.mktemp("unsealed")
+    return tried_in_bench(folder, lambda *given: told_in_turn(*given, setup=UNSEAL), request.param)
+
+
 @pytest.fixture(scope="module")
 def unprotected(tmp_path_factory):
     return tried_in_bench(tmp_path_factory.mktemp("portable"), told_in_setup, "portable")
@@ -169,6 +179,16 @@ def test_other_processes_are_out_of_sight(what, before_sealing, sealed):
 @pytest.mark.parametrize("what", [*SETTING_UP, "socket"])
 def test_setting_up_may_do_what_a_turn_may_not(what, before_sealing, sealed):
     assert before_sealing[what] == "done" and sealed[what] in REFUSED
+
+
+@pytest.mark.parametrize("what", [*SETTING_UP, "socket", "exec"])
+def test_a_bench_that_does_not_seal_itself_is_sealed_all_the_same(what, sealed_by_the_parent):
+    assert sealed_by_the_parent[what] in REFUSED
+
+
+@pytest.mark.parametrize("what", ["read a file", "thread"])
+def test_and_is_left_what_an_honest_one_is(what, sealed_by_the_parent):
+    assert sealed_by_the_parent[what] == "done"
 
 
 def test_a_turn_may_not_become_another_program(before_sealing, sealed):
@@ -464,7 +484,7 @@ def test_an_unknown_level_is_bad_input(monkeypatch):
 
 @pytest.mark.parametrize("level", ["full", "no-namespaces"])
 def test_the_filters_are_seen_from_outside(level, tmp_path, monkeypatch):
-    """One from the start, a second one before the first timed turn."""
+    """Two from the start, a third one before the first timed turn."""
     monkeypatch.setenv("WHET_ISOLATION", level)
     with rig_of(tmp_path, "a") as rig:
         rig.open(CASE)
@@ -473,7 +493,7 @@ def test_the_filters_are_seen_from_outside(level, tmp_path, monkeypatch):
             assert rig.start(["a"], sealed=sealed) == {}
             counts.append(rig.host.filters(rig.stands["a"].worker.pid))
         own = rig.host.filters(os.getpid())
-    assert [count - own for count in counts] == [1, 2]
+    assert [count - own for count in counts] == [2, 3]
 
 
 def test_no_shared_mapping_hides_behind_a_long_list(tmp_path):

@@ -274,4 +274,5 @@ def serve(channel_fd: int, pid: int, granted: Granted) -> None:
         Finish: bench.finish,
         Attempt: bench.attempt,
     }
+    system.host().ask_the_parent(granted)
     answer_requests(channel_fd, messages.ToBench, handlers, pid, granted)

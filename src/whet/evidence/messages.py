@@ -172,11 +172,12 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True, tag=True):
 
 
 class Hello(Answer, frozen=True, kw_only=True, tag=True):
-    """The first word of a process: its id as the parent sees it, and what keeps it apart."""
+    """The first word of a process: its id as the parent sees it, and what keeps it apart. `fds` come behind it."""
 
     pid: int
     granted: list[str]
     missing: dict[str, str]
+    fds: int = 0
 
 
 class Done(Answer, frozen=True, kw_only=True, tag=True):

@@ -28,7 +28,7 @@ def answer_requests(
     """Says hello, then answers in order. A WhetError goes back as one; anything else ends the process."""
     channel = Channel(socket.socket(fileno=channel_fd), hears)
     try:
-        channel.send(Hello(pid=pid, granted=granted.kept, missing=granted.missing))
+        _greet(channel, pid, granted)
         while True:
             request = channel.receive()
             fds = channel.receive_fds(request.fds) if request.fds else []
@@ -40,6 +40,14 @@ def answer_requests(
             channel.send(answer)
     except PeerGone:
         return
+
+
+def _greet(channel: Channel, pid: int, granted: Granted) -> None:
+    """The listener goes to the parent and stays nowhere else: whoever holds it decides what this process may do."""
+    listeners = [] if granted.listener is None else [granted.listener]
+    channel.send(Hello(pid=pid, granted=granted.kept, missing=granted.missing, fds=len(listeners)), listeners)
+    for fd in listeners:
+        os.close(fd)
 
 
 def map_bytes(fd: int, size_bytes: int, *, writeable: bool) -> Array:

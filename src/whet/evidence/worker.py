@@ -17,6 +17,7 @@ from whet.errors import DeviceTimeout, WhetError
 from whet.evidence import messages, system
 from whet.evidence.channel import Channel, NoMessage, PeerGone, PeerSilent
 from whet.evidence.messages import Answer, Failed, Hello, Request
+from whet.evidence.system.setup_calls import SetupCalls
 
 START_LIMIT_S = 300.0
 LOG_TAIL = 300
@@ -69,6 +70,7 @@ class Worker:
         self._host = system.host()
         self.pid = 0
         self.hello: Hello | None = None
+        self._setup_calls: SetupCalls | None = None
 
     def greet(self, limit_s: float = START_LIMIT_S) -> Hello:
         """Waits until the process is up and confined."""
@@ -77,7 +79,15 @@ class Worker:
             if not isinstance(said, Hello):
                 raise self._garbled(f"it opened with {type(said).__name__}")
             self.hello, self.pid = said, said.pid
+            if said.fds:
+                self._setup_calls = SetupCalls(*self._channel.receive_fds(1))
         return self.hello
+
+    def seal(self) -> None:
+        """What only setting up may do fails from now on, whatever the process did to its own filters."""
+        if self._setup_calls is not None:
+            self._setup_calls.close()
+            self._setup_calls = None
 
     def post(self, request: Request, fds: list[int] | None = None) -> None:
         """Sends a request; `answer` waits for it. Several workers can so start side by side."""
@@ -134,6 +144,7 @@ class Worker:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(self._process.pid, signal.SIGKILL)
             self._process.wait()
+        self.seal()
         self._log.close()
 
     def _garbled(self, what: str) -> ProcessGarbled:

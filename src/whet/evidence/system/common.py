@@ -32,7 +32,11 @@ class Usage:
 
 @dataclass
 class Granted:
-    """What keeps a process apart, and what the system refused with its reason."""
+    """What keeps a process apart, and what the system refused with its reason.
+
+    `listener`: the descriptor on which its calls are asked about until it is sealed, for the parent.
+    """
 
     kept: list[str] = field(default_factory=list)
     missing: dict[str, str] = field(default_factory=dict)
+    listener: int | None = None

@@ -1,9 +1,12 @@
-"""System-call filters for a bench, as BPF programs. Two of them, because setting up needs more than a turn does.
+"""System-call filters for a bench, as BPF programs. Several, because setting up needs more than a turn does.
 
 `confined` holds from before any user code is loaded: nothing that looks into other processes, changes priorities or
 cores, mounts, or lets the kernel work for the process while it is frozen. `sealed` is added before the first timed
 turn: no new process, no file opened for writing, no socket, no signal to others, nothing that others could read off a
 file: no attribute, time or lock of it. Filters cannot be taken away again.
+
+The bench adds `sealed` itself, after foreign code has run in it. So `asked` holds from the start as well: the same
+calls wait for the word of whoever holds the listener, the parent (`setup_calls.py`), and fail once it is closed.
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ import errno
 import os
 import platform
 import struct
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 # What is refused from when on, and the number by machine: x86_64, aarch64. None: the machine has no such call.
 _CALLS: dict[str, tuple[str, int | None, int | None]] = {
@@ -116,11 +119,11 @@ _WRITES = 0o1 | 0o2 | 0o100 | 0o1000 | 0o2000
 _LOCKS = (6, 7, 37, 38, 1024)
 
 _LOAD, _JUMP_EQ, _JUMP_GE, _JUMP_SET, _RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
-_ALLOW, _ERRNO = 0x7FFF0000, 0x00050000
+_ALLOW, _ERRNO, _ASK = 0x7FFF0000, 0x00050000, 0x7FC00000
 _NUMBER_AT, _MACHINE_AT, _ARGUMENT_AT = 0, 4, 16
 _X32_BIT = 0x40000000
 _SECCOMP = {"x86_64": 317, "aarch64": 277}
-_SET_FILTER, _TSYNC = 1, 1
+_SET_FILTER, _TSYNC, _NEW_LISTENER, _TSYNC_ESRCH = 1, 1, 8, 16
 
 
 def supported() -> bool:
@@ -129,11 +132,21 @@ def supported() -> bool:
 
 def confined() -> bytes:
     """The filter that holds from before any user code is loaded."""
-    return _program([(_numbers("confined"), errno.EPERM)])
+    return _program([(_numbers("confined"), _refused(errno.EPERM))])
+
+
+def asked() -> bytes:
+    """The filter that puts what `sealed` refuses to whoever holds its listener."""
+    return _until_sealed(lambda error: _ASK)
 
 
 def sealed() -> bytes:
     """The filter that is added for timed turns."""
+    return _until_sealed(_refused)
+
+
+def _until_sealed(answer: Callable[[int], int]) -> bytes:
+    """What setting up may do and a turn may not: `answer` says what becomes of it, by the error that would fit."""
     column, _ = _MACHINES[platform.machine()]
     tests = []
     for name, argument, bits, error in (
@@ -143,17 +156,30 @@ def sealed() -> bytes:
     ):
         number = _CALLS[name][column]
         if isinstance(number, int):
-            tests += _look_into(number, argument, bits, error, refuse_set=name != "clone")
-    tests += _refuse_values(int(_CALLS["fcntl"][column] or 0), 1, _LOCKS, errno.EACCES)
+            tests += _look_into(number, argument, bits, answer(error), refuse_set=name != "clone")
+    tests += _for_values(int(_CALLS["fcntl"][column] or 0), 1, _LOCKS, answer(errno.EACCES))
     for name in ("kill", "tgkill", "rt_sigqueueinfo", "rt_tgsigqueueinfo"):
         number = _CALLS[name][column]
-        tests += _only_for(int(number or 0), os.getpid(), errno.EPERM)
+        tests += _only_for(int(number or 0), os.getpid(), answer(errno.EPERM))
     # Refused as unknown, so that a C library falls back to the call that can be looked into.
-    return _program([(_numbers("sealed"), errno.EACCES), (_numbers("unknown"), errno.ENOSYS)], tests)
+    return _program([(_numbers("sealed"), answer(errno.EACCES)), (_numbers("unknown"), answer(errno.ENOSYS))], tests)
+
+
+def _refused(error: int) -> int:
+    return _ERRNO | error
 
 
 def install(program: bytes) -> None:
     """For every thread of this process, from now on. OSError if the kernel refuses."""
+    _install(program, _TSYNC)
+
+
+def install_listened(program: bytes) -> int:
+    """The same with a listener: the descriptor on which its questions arrive. From Linux 5.7 on."""
+    return _install(program, _TSYNC | _TSYNC_ESRCH | _NEW_LISTENER)
+
+
+def _install(program: bytes, flags: int) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     set_no_new_privileges = 38
     if libc.prctl(set_no_new_privileges, 1, 0, 0, 0) != 0:
@@ -161,8 +187,11 @@ def install(program: bytes) -> None:
     code = ctypes.create_string_buffer(program, len(program))
     # struct sock_fprog: the number of instructions, padding, a pointer to them.
     head = ctypes.create_string_buffer(struct.pack("HxxxxxxP", len(program) // 8, ctypes.addressof(code)), 16)
-    if libc.syscall(_SECCOMP[platform.machine()], _SET_FILTER, _TSYNC, ctypes.byref(head)) != 0:
+    result: int = libc.syscall(_SECCOMP[platform.machine()], _SET_FILTER, flags, ctypes.byref(head))
+    # Without a listener a positive number is a thread that could not be reached.
+    if result < 0 or (result > 0 and not flags & _NEW_LISTENER):
         raise OSError(ctypes.get_errno(), "a seccomp filter is refused")
+    return result
 
 
 def _numbers(kind: str) -> list[int]:
@@ -170,8 +199,8 @@ def _numbers(kind: str) -> list[int]:
     return [row[column] for row in _CALLS.values() if row[0] == kind and isinstance(row[column], int)]  # type: ignore[misc]
 
 
-def _program(refused: Sequence[tuple[Sequence[int], int]], tests: Sequence[bytes] = ()) -> bytes:
-    """Right machine or nothing; then calls refused by number; then tests of arguments; else allowed."""
+def _program(answers: Sequence[tuple[Sequence[int], int]], tests: Sequence[bytes] = ()) -> bytes:
+    """Right machine or nothing; then calls answered by number; then tests of arguments; else allowed."""
     _, machine = _MACHINES[platform.machine()]
     code = [
         _step(_LOAD, 0, 0, _MACHINE_AT),
@@ -181,40 +210,40 @@ def _program(refused: Sequence[tuple[Sequence[int], int]], tests: Sequence[bytes
         _step(_JUMP_GE, 0, 1, _X32_BIT),
         _step(_RETURN, 0, 0, _ERRNO | errno.EPERM),
     ]
-    for numbers, error in refused:
+    for numbers, answer in answers:
         for number in numbers:
-            code += [_step(_JUMP_EQ, 0, 1, number), _step(_RETURN, 0, 0, _ERRNO | error)]
+            code += [_step(_JUMP_EQ, 0, 1, number), _step(_RETURN, 0, 0, answer)]
     return b"".join([*code, *tests, _step(_RETURN, 0, 0, _ALLOW)])
 
 
-def _look_into(number: int, argument: int, bits: int, error: int, *, refuse_set: bool) -> list[bytes]:
-    """Refuses the call if any of `bits` is set in the argument, or, the other way round, if none is."""
+def _look_into(number: int, argument: int, bits: int, answer: int, *, refuse_set: bool) -> list[bytes]:
+    """Answers the call so if any of `bits` is set in the argument, or, the other way round, if none is."""
     allowed = (0, 1) if refuse_set else (1, 0)
     return [
         _step(_JUMP_EQ, 0, 4, number),
         _step(_LOAD, 0, 0, _ARGUMENT_AT + 8 * argument),
         _step(_JUMP_SET, *allowed, bits),
-        _step(_RETURN, 0, 0, _ERRNO | error),
+        _step(_RETURN, 0, 0, answer),
         _step(_LOAD, 0, 0, _NUMBER_AT),
     ]
 
 
-def _only_for(number: int, value: int, error: int) -> list[bytes]:
-    """Refuses the call unless its first argument is `value`."""
+def _only_for(number: int, value: int, answer: int) -> list[bytes]:
+    """Answers the call so unless its first argument is `value`."""
     return [
         _step(_JUMP_EQ, 0, 4, number),
         _step(_LOAD, 0, 0, _ARGUMENT_AT),
         _step(_JUMP_EQ, 1, 0, value),
-        _step(_RETURN, 0, 0, _ERRNO | error),
+        _step(_RETURN, 0, 0, answer),
         _step(_LOAD, 0, 0, _NUMBER_AT),
     ]
 
 
-def _refuse_values(number: int, argument: int, values: Sequence[int], error: int) -> list[bytes]:
-    """Refuses the call if its argument is one of `values`."""
+def _for_values(number: int, argument: int, values: Sequence[int], answer: int) -> list[bytes]:
+    """Answers the call so if its argument is one of `values`."""
     steps = [_step(_LOAD, 0, 0, _ARGUMENT_AT + 8 * argument)]
     for value in values:
-        steps += [_step(_JUMP_EQ, 0, 1, value), _step(_RETURN, 0, 0, _ERRNO | error)]
+        steps += [_step(_JUMP_EQ, 0, 1, value), _step(_RETURN, 0, 0, answer)]
     return [_step(_JUMP_EQ, 0, len(steps) + 1, number), *steps, _step(_LOAD, 0, 0, _NUMBER_AT)]
 
 
