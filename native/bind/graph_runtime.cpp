@@ -62,8 +62,6 @@ void bind_graph_runtime(nb::module_& m) {
         .def("submit_batch", &BoundRuntime::submit_batch, "batch"_a, "bodies"_a, "keep"_a)
         .def("submit_rows", &BoundRuntime::submit_rows, "rows"_a, "bodies"_a, "keep"_a)
         .def("allocate", &BoundRuntime::allocate, "bytes"_a)
-        .def("scope_begin", &BoundRuntime::scope_begin, "manual"_a)
-        .def("scope_end", &BoundRuntime::scope_end, "number"_a)
         .def("wait_all", &BoundRuntime::wait_all, "timeout_ns"_a)
         .def("wait", &BoundRuntime::wait, "task"_a, "timeout_ns"_a)
         .def("wait_all_of", &BoundRuntime::wait_all_of, "tasks"_a, "timeout_ns"_a)
@@ -88,4 +86,7 @@ void bind_graph_runtime(nb::module_& m) {
         .def_prop_ro("errors_held", &BoundRuntime::errors_held)
         .def_prop_ro("workers", &BoundRuntime::workers)
         .def_prop_ro("next_id", &BoundRuntime::next_id);
+    nb::class_<whet::bind::OpenScope>(m, "OpenScope")
+        .def(nb::init<nb::object, bool>(), "runtime"_a, "manual"_a)
+        .def("end", &whet::bind::OpenScope::end);
 }

@@ -9,6 +9,7 @@
 #include <memory>
 #include <span>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "graph/runtime.hpp"
@@ -183,8 +184,8 @@ class BoundRuntime {
             [&] { return runtime_->scope_begin(manual ? ScopeMode::manual : ScopeMode::automatic, &number); }));
         return number;
     }
-    void scope_end(std::uint32_t number) {
-        check(unlocked([&] { return runtime_->scope_end(number); }));
+    Status scope_end(std::uint32_t number) {
+        return unlocked([&] { return runtime_->scope_end(number); });
     }
     void wait_all(std::uint64_t timeout_ns) {
         TaskId collected = 0;
@@ -387,6 +388,27 @@ class BoundRuntime {
     std::uint64_t heap_bytes_ = 0;
     std::uint64_t output_align_ = 64;
     std::unique_ptr<Runtime> runtime_;
+};
+
+// A scope that ends with whoever holds it: an interrupt may come between its beginning and the place that ends it.
+class OpenScope {
+  public:
+    OpenScope(nb::object runtime, bool manual)
+        : runtime_(std::move(runtime)), number_(nb::cast<BoundRuntime&>(runtime_).scope_begin(manual)) {}
+    OpenScope(const OpenScope&) = delete;
+    OpenScope& operator=(const OpenScope&) = delete;
+    ~OpenScope() { (void)close(); }  // whoever would hear that the runtime is closed has gone
+
+    void end() { check(close()); }
+
+  private:
+    Status close() {
+        const std::uint32_t number = std::exchange(number_, 0);
+        return number == 0 ? Status{} : nb::cast<BoundRuntime&>(runtime_).scope_end(number);
+    }
+
+    nb::object runtime_;
+    std::uint32_t number_;
 };
 
 }  // namespace whet::bind

@@ -120,6 +120,10 @@ class Desk:
         gather(made).results()
         self.rt.wait()
 
+    def scoped(self) -> None:
+        with self.rt.scope():
+            self.rt.submit(self.count, InOut(self.memory[0]))
+
     def map_rows(self) -> None:
         self.rt.map(kernel("empty"), In(self.memory)).wait()
 

@@ -192,13 +192,14 @@ class Runtime(Submitter):
         holds for what this thread submits inside."""
         self._usable()
         with translated():
-            number = self._native.scope_begin(bool(manual))
+            # It ends with the object at the latest: an interrupt may keep the last line from being reached.
+            opened = _native.OpenScope(self._native, bool(manual))
         try:
             yield
         finally:
             if not self._closed:
                 with translated():
-                    self._native.scope_end(number)
+                    opened.end()
 
     def wait(self, timeout_s: float | None = None) -> None:
         """Returns when every task is done. Raises the first error since the last wait, with the task's name."""
