@@ -194,6 +194,10 @@ def test_paths_that_cannot_be_saved_to(tmp_path, monkeypatch):
         with pytest.raises(BadInput):
             Engine.open(path)
     assert [entry.name for entry in tmp_path.iterdir()] == ["folder"]
+    os.mkfifo("pipe")
+    with pytest.raises(BadInput, match="no file"):
+        engine.save("pipe")
+    assert Path("pipe").is_fifo()  # a device would have been replaced like it
     engine.save("relative.whet")
     engine.save("x" * 250)
     assert Engine.open("relative.whet")([2]) == Engine.open("x" * 250)([2]) == msm([(1, 2)], [2])

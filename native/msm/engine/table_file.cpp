@@ -161,6 +161,13 @@ Beside make_beside(const std::string& path) {
     refuse(path, std::string("cannot be written: ") + std::strerror(errno), "check the folder");
 }
 
+// A rename puts a file in the place of anything but a folder: of a device or a pipe, too, if the user may.
+void require_replaceable(const std::string& path) {
+    struct stat status{};
+    if (lstat(path.c_str(), &status) != 0 || S_ISREG(status.st_mode) || S_ISLNK(status.st_mode)) return;
+    refuse(path, "cannot be written: it is there and is no file", "name a file");
+}
+
 void read_all(const std::string& path, int file, void* to, std::size_t bytes, std::size_t from) {
     auto* at = static_cast<char*>(to);
     while (bytes > 0) {
@@ -241,6 +248,7 @@ std::shared_ptr<Table> Table::open(Ledger& ledger, const Kernel& kernel, graph::
 
 void Table::save(const std::string& path) const {
     require_path(path);
+    require_replaceable(path);
     require_whole();
     const u32 bytes_per_point = static_cast<u32>(point_bytes * factor_);
     Header header{
