@@ -59,7 +59,7 @@ def test_what_a_process_freed_before_does_not_decide_what_arrays_cost(freed_byte
 
 def test_the_baseline_is_not_always_started_first(monkeypatch, tmp_path):
     started, firsts = [], set()
-    monkeypatch.setattr(benches, "Worker", started.append)
+    monkeypatch.setattr(benches, "Worker", lambda *given: started.append(given))
     stands = Benches(plan_of(write_task(tmp_path)))
     monkeypatch.setattr(stands, "_step_by_step", lambda arms, steps, baseline: firsts.add(arms[0]) or {})
     for _ in range(40):
