@@ -25,7 +25,7 @@ KINDS = {
 
 def trial(tmp_path: Path, *words: str) -> dict:
     done = subprocess.run(
-        [WHET, "ab", str(FILE), *words, "--quick", "--seconds", "5", "--seed", "5", "--json"],
+        [WHET, "ab", str(FILE), "--quick", "--seconds", "5", "--seed", "5", "--json", *words],
         capture_output=True,
         text=True,
         timeout=300,
@@ -61,5 +61,5 @@ def test_one_element_is_green(tmp_path, tried):
 
 
 def test_sleeping_time_counts(tmp_path):
-    told = trial(tmp_path, "plain", "sleeping")
+    told = trial(tmp_path, "plain", "sleeping", "--blocks", "8", "--seconds", "60")
     assert [verdict["outcome"] for verdict in told["verdicts"]] == ["SLOWER"]
