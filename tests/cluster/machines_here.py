@@ -6,8 +6,10 @@ of a kind for each line `kill KIND` that it reads, and ends everything when its 
 
 from __future__ import annotations
 
+import os
 import sys
 import tempfile
+from pathlib import Path
 
 # Read when Ray is imported, so whoever starts this sets them.
 ENVIRONMENT = {"RAY_USAGE_STATS_ENABLED": "0", "RAY_AUTH_MODE": "token", "RAY_enable_worker_prestart": "0"}
@@ -22,6 +24,9 @@ def main() -> None:
     ray_constants.ENABLE_RAY_CLUSTER = False
     nodes = {}
     with tempfile.TemporaryDirectory(prefix="whet-ray-", ignore_cleanup_errors=True) as folder:
+        # Ray notes its address in a folder of this name, and makes it only where it is its own.
+        os.environ["RAY_TMPDIR"] = folder
+        Path(folder, "ray").mkdir()
         head = {"labels": {"whet.kind": "head"}, "include_dashboard": False, "temp_dir": folder}
         cluster = Cluster(initialize_head=True, head_node_args={**OF_A_NODE, **head, "node_ip_address": "127.0.0.1"})
         try:
